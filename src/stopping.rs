@@ -9,8 +9,8 @@ use tokio::time::{Instant, Interval, interval_at};
 use crate::{service_manager::ServiceManager, startup, topology::ROOT};
 
 /// Time for the stop of all subsystems, less than the 30 s of the unit. Only handlers of the catalog need
-/// more than a few seconds. What is left then is stopped at once, and dropped half a second later; a blocked
-/// arbiter takes one more second.
+/// more than a few seconds. Children that still run then are stopped at once, and dropped half a second
+/// later; a blocked arbiter takes one more second.
 const LIMIT: Duration = Duration::from_secs(25);
 /// Time before the first report, and between two reports.
 const REPORT_EVERY: Duration = Duration::from_secs(1);

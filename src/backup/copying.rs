@@ -49,7 +49,7 @@ pub(crate) fn back_up(
     {
         return Err(owner.go_on());
     }
-    // Without a slash at the end, which would change the meaning of a suffix.
+    // Strip a trailing slash: `dir/` + `.partial` would be a file inside `dir`.
     let directory = std::path::absolute(directory.components().collect::<PathBuf>())?;
     ensure!(!durable::exists(&directory), "{} exists: name a directory that does not", directory.display());
     let partial = with_suffix(&directory, ".partial");

@@ -20,7 +20,7 @@ pub(crate) struct Manifest {
     pub(super) version: u64,
     /// Version of the program that wrote the backup.
     pub(super) program: String,
-    /// Time of its beginning. What was acknowledged before is in the backup.
+    /// Time of its beginning. Everything that was acknowledged before is in the backup.
     pub(super) begun: String,
     pub(super) entries: Vec<Entry>,
     /// State in databases and brokers that have administrators of their own.

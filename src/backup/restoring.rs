@@ -209,7 +209,7 @@ fn prepare(backup: &Backup, entry: &Entry, kept: &KeptFile, moves: &mut Vec<Move
     if entry.kind == Kind::Directory && !entry.files.is_empty() {
         durable::sync_directory(&new)?;
     }
-    // What an earlier restore left.
+    // Files that an earlier restore left.
     let mut befores = vec![with_suffix(&base, ".before-restore")];
     if entry.kind == Kind::Database {
         befores.extend(SIBLINGS.map(|suffix| with_suffix(&befores[0], suffix)));

@@ -113,7 +113,7 @@ fn is_private(directory: u32, mode: u32, owner: u32) -> bool {
 }
 
 /// True if only root and the user `owner` can replace an entry of `owner` in a directory with this owner and
-/// mode: others may add entries to one of root with the sticky bit.
+/// mode. In a directory of root with the sticky bit, others may only add entries.
 fn is_kept(directory: u32, mode: u32, owner: u32) -> bool {
     is_private(directory, mode, owner) || directory == 0 && mode & 0o1000 != 0
 }

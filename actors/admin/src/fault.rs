@@ -130,7 +130,7 @@ fn fault(node: &NodeSnapshot) -> Option<(String, Cause)> {
     let away = node.link.as_ref().filter(|link| matches!(link.state.as_str(), "down" | "unanswered"));
     let reported = node.blocker.as_ref().and_then(|blocker| Some((blocker, blocker.fault_of.as_ref()?)));
     match (away, reported) {
-        // What the child reports since then says more than the link does.
+        // The cause that the child reports since then says more than the link does.
         (Some(link), Some((blocker, _))) if link.state == "down" && is_since(blocker, link) => {
             Some((link.endpoint.clone(), reported_cause(node, blocker)))
         }

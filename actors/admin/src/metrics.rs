@@ -87,8 +87,8 @@ fn arbiters(out: &mut Exposition, tree: &Tree) {
     }
 }
 
-/// Adds `node` and the children below it. Members of a pool have few series each, so that a pool of 80 does
-/// not make most of the response; their gauges and histograms are those of the pool.
+/// Adds `node` and the children below it. Members of a pool have few series each; their gauges and histograms
+/// are those of the pool. So a pool of 80 does not make most of the response.
 fn children(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot, parent: Option<&NodeSnapshot>) {
     let is_member = parent.is_some_and(|parent| parent.kind == POOL);
     child(out, node, is_member);

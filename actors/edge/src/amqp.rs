@@ -196,7 +196,7 @@ impl Broker {
                 return Err(failed(PeerError::new(PeerErrorKind::Timeout, Sent::No, text)));
             }
         };
-        // A broker sends a heartbeat at the second check without other data, and checks twice in this time.
+        // RabbitMQ sends a heartbeat, or other data, at least once per interval; allow 10 % more.
         let silence = Duration::from_secs(connection.configuration().heartbeat().into()).mul_f64(1.1);
         let link = self.link.as_ref().filter(|_| !silence.is_zero());
         let silence = link.map(|link| Arc::new(link.watch_within(silence)));

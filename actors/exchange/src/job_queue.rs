@@ -92,8 +92,8 @@ impl JobQueue {
         Err(Stopped { has_worker: !is_free })
     }
 
-    /// Withdraws a job. A full mailbox drops the withdrawal: the job is then handed out in vain, unless the
-    /// queue restarts before.
+    /// Withdraws a job. If the mailbox is full, the withdrawal is lost, and a worker may do the job for
+    /// nothing. A restart of the queue before then forgets the job.
     pub fn withdraw(&self, job: JobId) {
         let _ = self.withdrawn.tell(JobWithdrawn { job });
     }

@@ -78,7 +78,7 @@ impl Incarnation {
         loop {
             for collected in [self.collect_reported().await, self.collect_failures().await] {
                 if let Err(error) = collected {
-                    // What is not stored is collected again.
+                    // Occurrences that are not stored are collected again.
                     self.cx.vitals.note(error.to_string());
                 }
             }

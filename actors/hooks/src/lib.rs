@@ -18,7 +18,7 @@
 //! 6. The child of a hook has the link to the receiver, so `tree` and `why` show which receiver is down since
 //!    when, with its reason. The metric `backlog` has the number of occurrences that wait. The log has a line
 //!    for each attempt.
-//! 7. What a child reports waits in memory until the outbox has stored it, usually for milliseconds. A kill
+//! 7. A reported occurrence waits in memory until the outbox has stored it, usually for milliseconds. A kill
 //!    in that time loses it.
 
 mod collector;

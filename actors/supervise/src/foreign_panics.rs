@@ -25,15 +25,15 @@ thread_local! {
     static OBSERVER: RefCell<Observer> = const { RefCell::new(Observer::Child) };
 }
 
-/// Calls `code` of a client library. What it changed must be dropped after a panic.
+/// Calls `code` of a client library. After a panic, everything that it changed must be dropped.
 ///
 /// # Errors
 /// Message and source position of a panic, escaped and limited by [`sanitize`](crate::sanitize).
 pub fn catch_foreign_panic<T>(code: impl FnOnce() -> T) -> Result<T, String> {
     install_hook();
     let former = OBSERVER.replace(Observer::Caller(None));
-    // Unwind safe by the condition above. Outside of the child, so that its hook passes the panic on,
-    // whichever was installed first.
+    // `code` must be unwind safe (see above). It runs outside the child's scope, so the child's panic hook
+    // ignores it, whichever hook was installed first.
     let outcome = Scope::outside().run(|| catch_unwind(AssertUnwindSafe(code)));
     let observer = OBSERVER.replace(former);
     outcome.map_err(|payload| match observer {

@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::text::sanitize;
 
-/// Reason why a link is down. Who knows the reason also gives the help: a command, statement or setting, by
-/// the peer's error code. Without one, the reader of the tree names a command that examines a peer of the
-/// link's kind.
+/// Reason why a link is down. The code that knows the reason also gives the help: a command, statement or
+/// setting, by the peer's error code. Without help, the reader of the tree names a command that examines a
+/// peer of the link's kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkFailure {
     /// The reason, in the peer's own words if it has answered.

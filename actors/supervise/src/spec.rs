@@ -331,8 +331,8 @@ impl SupervisorSpec {
     pub fn independent_branches(self) -> Self {
         Self { independent_branches: true, ..self }
     }
-    /// Applies the limits to each child of a one_for_one supervisor by itself, and gives up a child that
-    /// exceeds them instead of the supervisor, as long as another significant child runs or restarts.
+    /// Applies the limits to each child of a one_for_one supervisor by itself. A child that exceeds them is
+    /// given up alone, and the supervisor continues, as long as another significant child runs or restarts.
     ///
     /// A child that was given up stays stopped for `retry.first`, then starts again. The delay doubles up to
     /// `retry.max` each time that it is given up again, and is `retry.first` again once the child has run for

@@ -83,8 +83,8 @@ impl Resolver {
 }
 
 /// Resolves addresses of another process of the same binary, as
-/// [`CrashLog::resolve_by`](crate::CrashLog::resolve_by) asks for: reads addresses from `input`, one
-/// hexadecimal number a line, and writes the lines of each to `output`, as one JSON array of arrays. The
+/// [`CrashLog::resolve_by`](crate::CrashLog::resolve_by) asks for. Reads addresses from `input`, one
+/// hexadecimal number a line. Writes the lines of each address to `output`, as one JSON array of arrays. The
 /// first number is the address of a function of this module, which tells where the other process has loaded
 /// the binary.
 ///

@@ -117,7 +117,7 @@ impl UnreadDeliveries {
 
 impl Drop for UnreadDeliveries {
     fn drop(&mut self) {
-        // What is unread ends with the connection.
+        // Unread messages end with the connection.
         drop(self.held.as_ref().map(|held| held.adopt(*self.bytes.get_mut())));
     }
 }

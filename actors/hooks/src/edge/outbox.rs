@@ -81,7 +81,7 @@ fn serve(store: &mut Store<'_>, request: OutboxRequest) -> Result<(), (OutboxReq
             Err(error) => return Err((OutboxRequest::Position { reply }, error)),
         },
         OutboxRequest::Append { occurrences, position, reply } => {
-            // Whoever has given up sends the occurrences again.
+            // A collector that has given up sends the occurrences again.
             if reply.is_closed() {
                 return Ok(());
             }

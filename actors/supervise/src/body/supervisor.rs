@@ -234,8 +234,8 @@ impl SupervisorBody {
         }
         self.start_next();
         let now = Instant::now();
-        // The start of a dynamic supervisor does not wait for children that back off, and none for those
-        // given up.
+        // Boot ends without children that are given up and, in a dynamic supervisor, without those that back
+        // off.
         let later = |e: &Entry| (self.dynamic.is_some() || e.is_given_up()) && e.start_at > now;
         let settled =
             self.children.iter().all(|e| (!e.must_start || later(e)) && e.status != Status::Starting);

@@ -115,7 +115,7 @@ impl<'a> Store<'a> {
             tx.commit()
         };
         store().map_err(unavailable(self.path))?;
-        // What was written to a file that is not at the path any more is written again, to the new one.
+        // Rows in a file that is no longer at the path are written again, to the new file.
         self.files.check_database().map_err(|lost| unavailable(self.path)(lost.to_string()))?;
         self.loads = loads;
         for (hook, dropped) in self.hooks.iter().zip(dropped).filter(|(_, dropped)| *dropped > 0) {

@@ -37,8 +37,8 @@ impl Priority {
 /// Connection of `count` to close for a new one.
 ///
 /// Connections with an incomplete handshake go first, then those without a ping, then workers;
-/// within a group the least recently active goes first. An eighth of the slots is spared for each
-/// of the first two groups while the other one is larger, so that new connections have time to
+/// within a group the least recently active goes first. Each of the first two groups keeps an
+/// eighth of the slots while the other one is larger, so that new connections have time to
 /// identify themselves.
 pub(super) fn eviction_candidate<'a>(
     count: usize,

@@ -34,9 +34,12 @@ impl SupervisorBody {
         }
     }
 
-    /// Arms the timer for the next start, the next overdue stop, the deadline and the next restart that
-    /// leaves the window, after which the tree shows a larger budget. Returns whether the timer has already
-    /// fired.
+    /// Arms the timer for the earliest of four times, and returns whether it has already fired:
+    ///
+    /// - the next start,
+    /// - the time at which a stop is overdue,
+    /// - the time by which the children are down if the process stops,
+    /// - the time at which a restart leaves its window, after which the tree shows a larger budget.
     pub(super) fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
         let now = Instant::now();
         let starts = self.children.iter().filter(|e| e.must_start && e.start_at > now).map(|e| e.start_at);
