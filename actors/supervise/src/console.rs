@@ -34,8 +34,8 @@ pub enum Effect {
     Reads,
     /// Changes something.
     Changes,
-    /// Brings in data of a client, as messages of a peer do. It is no event: an import sends thousands, and the
-    /// log of events keeps [`EVENT_LOG_CAPACITY`](crate::EVENT_LOG_CAPACITY).
+    /// Brings in data of a client, as messages of a peer do. It is no event: an import sends thousands, and
+    /// the log of events keeps [`EVENT_LOG_CAPACITY`](crate::EVENT_LOG_CAPACITY).
     Delivers,
     /// Pauses the child's work until a verb that [`Self::Resumes`].
     Pauses,
