@@ -37,8 +37,8 @@ LOG = logging.getLogger("orchestrator")
 SOURCE = "https://files.pythonhosted.org/packages/8a/0e/108b72c4391e44889faa68321d77f50cc7e42756c1d6399691210bc518a2/dranspose-0.2.0.tar.gz"
 SHA256 = "32271c83067438726755f87430feb783f2eaacae80f52eb4312ca730434905af"
 
-# Seconds for one file; the longest takes about a minute.
-TIME_OUT = 180
+# Seconds for one file; the longest takes less than a minute.
+TIME_OUT = 120
 
 # Tests that are left out, since they change a private attribute of the ingester while it runs.
 LEFT_OUT = ["tests/test_dumping.py::test_dump_and_not_dump"]
