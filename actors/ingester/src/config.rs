@@ -80,7 +80,7 @@ pub struct IngesterConfig {
     /// JSON file with the build's metadata, published in Redis. Ignored if it is missing.
     pub build_meta_file: PathBuf,
     /// Python interpreter that runs ingester classes of the site. A name without a slash is looked up
-    /// in `PATH`.
+    /// in `PATH`. By default, a program in a virtual environment takes the interpreter there.
     #[schemars(length(min = 1))]
     pub python: PathBuf,
     /// Environment variables of these classes, e.g. PYTHONPATH; their values are not shown. They also

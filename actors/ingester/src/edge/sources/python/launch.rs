@@ -4,7 +4,7 @@ use std::{
     io,
     net::SocketAddr,
     os::{fd::OwnedFd, unix::net::UnixStream as BlockingStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Stdio,
     sync::Arc,
 };
@@ -29,7 +29,7 @@ const BOOTSTRAP: &str = "import sys; sys.path.sort(key=lambda path: not path); \
 
 /// Settings of the process of one class.
 pub(crate) struct Launch {
-    /// Interpreter; a name without a slash is looked up in `PATH`.
+    /// Interpreter as configured, see [`interpreter`].
     pub(crate) python: PathBuf,
     /// The class.
     pub(crate) class: ClassPath,
@@ -67,7 +67,7 @@ impl Launch {
     pub(super) fn start(&self) -> io::Result<Running> {
         let (ours, theirs) = BlockingStream::pair()?;
         ours.set_nonblocking(true)?;
-        let mut command = Command::new(&self.python);
+        let mut command = Command::new(interpreter(&self.python));
         command.args(["-c", BOOTSTRAP]).arg(SHIM.len().to_string()).arg(self.class.to_string());
         self.environment.apply(&mut command);
         // The name that takes precedence in dranspose.
@@ -91,9 +91,40 @@ impl Launch {
     }
 }
 
+/// Name of the interpreter by default.
+const PYTHON: &str = "python3";
+
+/// The interpreter of the virtual environment in which this program is installed, unless another one is
+/// configured. A name without a slash is looked up in `PATH`.
+fn interpreter(configured: &Path) -> PathBuf {
+    let own = std::env::current_exe().ok().filter(|_| configured == Path::new(PYTHON));
+    own.and_then(|program| of_environment(&program)).unwrap_or_else(|| configured.into())
+}
+
+fn of_environment(program: &Path) -> Option<PathBuf> {
+    let folder = program.parent()?;
+    let python = folder.join(PYTHON);
+    (folder.parent()?.join("pyvenv.cfg").exists() && python.exists()).then_some(python)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_in_a_virtual_environment_takes_its_interpreter() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| folder.path().join(name);
+        std::fs::create_dir(path("bin")).expect("a directory");
+        std::fs::write(path("bin/python3"), "").expect("a file");
+        let program = path("bin/orchestrator");
+        assert_eq!(of_environment(&program), None, "such as /usr/bin");
+        std::fs::write(path("pyvenv.cfg"), "").expect("a file");
+        assert_eq!(of_environment(&program), Some(path("bin/python3")));
+        std::fs::remove_file(path("bin/python3")).expect("a file");
+        assert_eq!(of_environment(&program), None);
+        assert_eq!(interpreter(Path::new("/opt/python3")), Path::new("/opt/python3"));
+    }
 
     /// Appends a text to the frames, which is no bytes, and reports the exception.
     const CHECK: &str = r#"
