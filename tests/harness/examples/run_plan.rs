@@ -5,7 +5,7 @@
 //! run_plan MESSAGES [--full] [JOB..]    MESSAGES: output of `cargo test --no-run --message-format json`
 //! ```
 //!
-//! Output of each group goes to `target/test-logs/GROUP` and is printed when the group has ended. All that
+//! Output of each program goes to `target/test-logs/GROUP.PROGRAM` and is printed when it has ended. All that
 //! failed is repeated at the end; the exit code is then 1.
 
 #![allow(clippy::print_stdout)]
@@ -19,7 +19,7 @@ use std::{
     process::{Command, ExitCode, Stdio},
     sync::{
         Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -63,15 +63,17 @@ struct Group {
     skip_unless_full: Vec<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
+    #[serde(default = "one")]
+    side_by_side: usize,
     threads: Option<usize>,
-    #[serde(default = "once")]
-    tries: u32,
+    #[serde(default = "one")]
+    tries: usize,
     #[serde(default)]
     shows_output: bool,
     secs: u64,
 }
 
-fn once() -> u32 {
+fn one() -> usize {
     1
 }
 
@@ -84,38 +86,59 @@ struct Program {
 }
 
 struct Run {
+    start: Instant,
     programs: Vec<Program>,
     is_full: bool,
     env: BTreeMap<String, String>,
+    has_failed: AtomicBool,
+    /// Logs that were printed. Only one is printed at a time.
+    logs: Mutex<Vec<PathBuf>>,
 }
 
 impl Run {
-    /// Runs everything of a group and returns true if nothing has failed in the end.
-    fn group(&self, group: &Group) -> bool {
-        let mut is_good = true;
-        for name in &group.programs {
+    fn group(&self, group: &Group) {
+        let of_name = |name: &String| {
             let is_meant = |one: &&Program| one.name == *name || name == "unit" && one.is_unit;
             let meant: Vec<_> = self.programs.iter().filter(is_meant).collect();
             assert!(!meant.is_empty(), "{PLAN} names a program that was not built: {name}");
-            for program in meant {
-                is_good &= self.program(group, program);
+            meant
+        };
+        let programs: Vec<_> = group.programs.iter().flat_map(of_name).collect();
+        let next = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..group.side_by_side {
+                scope.spawn(|| {
+                    while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let log = group.log(&program.name);
+                        self.report(self.program(group, program, &log), log);
+                    }
+                });
             }
-        }
+        });
         if let Some(command) = &group.then {
-            is_good &= self.ends_well(group, &mut Command::new(command));
+            let log = group.log("then");
+            self.report(self.ends_well(group, &mut Command::new(command), &log), log);
         }
-        is_good
     }
 
-    fn program(&self, group: &Group, program: &Program) -> bool {
+    /// Prints the log of a program or command that has ended.
+    fn report(&self, is_good: bool, log: PathBuf) {
+        self.has_failed.fetch_or(!is_good, Ordering::Relaxed);
+        let mut logs = self.logs.lock().expect("no thread has panicked");
+        println!("\n== {} (until {} s)", log.display(), self.start.elapsed().as_secs());
+        io::stdout().write_all(printed(&log).as_bytes()).expect("write to standard output");
+        logs.push(log);
+    }
+
+    /// Runs a program and returns true if nothing has failed in the end.
+    fn program(&self, group: &Group, program: &Program, log: &Path) -> bool {
         let start = |arguments: &[String]| {
             let mut command = Command::new(&program.file);
-            self.ends_well(group, command.args(arguments).current_dir(&program.directory))
+            self.ends_well(group, command.args(arguments).current_dir(&program.directory), log)
         };
-        let before = group.printed().len();
         let mut is_good = start(&self.arguments(group));
         for _ in 1..group.tries {
-            let failed = failed_tests(&group.printed()[before..]);
+            let failed = failed_tests(&printed(log));
             if is_good || failed.is_empty() {
                 break;
             }
@@ -139,9 +162,9 @@ impl Run {
         all
     }
 
-    /// Appends the output of a process to the log of its group. One that takes too long is killed.
-    fn ends_well(&self, group: &Group, command: &mut Command) -> bool {
-        let mut log = File::options().create(true).append(true).open(group.log()).expect("open a log");
+    /// Appends the output of a process to a log. One that takes too long is killed.
+    fn ends_well(&self, group: &Group, command: &mut Command, log: &Path) -> bool {
+        let mut log = File::options().create(true).append(true).open(log).expect("open a log");
         writeln!(log, "     Running {command:?}").expect("write to a log");
         if !group.shows_output {
             let output = || log.try_clone().expect("duplicate a descriptor");
@@ -161,13 +184,13 @@ impl Run {
 }
 
 impl Group {
-    fn log(&self) -> PathBuf {
-        Path::new(LOGS).join(self.name.replace(' ', "-"))
+    fn log(&self, program: &str) -> PathBuf {
+        Path::new(LOGS).join(format!("{}.{program}", self.name.replace(' ', "-")))
     }
+}
 
-    fn printed(&self) -> String {
-        String::from_utf8_lossy(&fs::read(self.log()).unwrap_or_default()).into_owned()
-    }
+fn printed(log: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned()
 }
 
 /// Tests in the last list of failures that a test program printed.
@@ -199,9 +222,10 @@ fn built(messages: &str) -> (Vec<Program>, bool) {
 }
 
 /// Prints what failed in a log, shortened, and what a compiler reports in it.
-fn repeat_failures(log: &str) {
+fn repeat_failures(log: &Path) {
+    println!("\n-- what failed in {}", log.display());
     let (mut is_shown, mut lines) = (false, 0);
-    for line in log.lines() {
+    for line in printed(log).lines() {
         is_shown = line == "failures:" || is_shown && !line.starts_with("test result:");
         lines = if line.starts_with("---- ") { 0 } else { lines + 1 };
         let is_report = ["error:", "error[", "warning:"].iter().any(|start| line.starts_with(start));
@@ -223,36 +247,29 @@ fn main() -> ExitCode {
         jobs = plan.jobs;
         jobs.extend(plan.full_jobs.into_iter().filter(|_| is_full));
     }
-    let run = Run { programs, is_full, env: if is_full { plan.full_env } else { BTreeMap::new() } };
-    let _ = fs::remove_dir_all(LOGS);
-    fs::create_dir_all(LOGS).expect(LOGS);
-    let (has_failed, printing) = (AtomicBool::new(has_warned), Mutex::new(()));
-    let run_group = |group: &Group| {
-        has_failed.fetch_or(!run.group(group), Ordering::Relaxed);
-        let _alone = printing.lock();
-        println!("\n== {} (until {} s)", group.name, start.elapsed().as_secs());
-        io::stdout().write_all(group.printed().as_bytes()).expect("write to standard output");
-    };
     let mut groups: Vec<&Group> = plan.group.iter().filter(|group| jobs.contains(&group.job)).collect();
     if jobs.iter().any(|job| groups.iter().all(|group| group.job != *job)) {
         let known: BTreeSet<_> = plan.group.iter().map(|group| group.job.as_str()).collect();
         eprintln!("a job is one of {known:?}");
         return ExitCode::from(2);
     }
+    let _ = fs::remove_dir_all(LOGS);
+    fs::create_dir_all(LOGS).expect(LOGS);
+    let env = if is_full { plan.full_env } else { BTreeMap::new() };
+    let (has_failed, logs) = (AtomicBool::new(has_warned), Mutex::default());
+    let run = &Run { start, programs, is_full, env, has_failed, logs };
     groups.sort_by_key(|group| group.stage);
-    let run_group = &run_group;
     thread::scope(|scope| {
         for stage in groups.chunk_by(|a, b| a.stage == b.stage) {
-            let begun: Vec<_> = stage.iter().map(|group| scope.spawn(move || run_group(group))).collect();
+            let begun: Vec<_> = stage.iter().map(|group| scope.spawn(move || run.group(group))).collect();
             for group in begun.into_iter().filter(|_| stage[0].stage > 0) {
                 group.join().expect("a group ran");
             }
         }
     });
-    let has_failed = has_failed.into_inner();
-    for group in groups.iter().filter(|_| has_failed) {
-        println!("\n-- what failed of {}", group.name);
-        repeat_failures(&group.printed());
+    let has_failed = run.has_failed.load(Ordering::Relaxed);
+    for log in run.logs.lock().expect("no thread has panicked").iter().filter(|_| has_failed) {
+        repeat_failures(log);
     }
     if has_warned {
         println!("\n-- the compiler has warned, see above");
