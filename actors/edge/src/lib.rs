@@ -1,12 +1,12 @@
 //! Shared parts of edges, the children that talk to peers outside the process. An edge starts without its
 //! peer, keeps running while the peer is down, and reconnects by itself.
 //!
-//! [`LinkState`] counts failures, reports the link and waits for the next attempt, by a [`RetryPolicy`]. An
-//! [`Edge`] uses it to stay connected. [`catch_panic`] makes a failed call of a client library's panic.
-//! [`LimitedStream`] fails when a peer sends too much. [`OneRequest`] ends after one HTTP request.
-//! [`ConnectionSlots`] accepts connections up to a limit. The features `amqp`, `http`, `mongodb`, `postgres`,
-//! `sqlite` and `tls` add parts of clients that more than one edge uses, and `process` adds programs;
-//! `delivery` delivers JSON to either.
+//! [`LinkState`] counts failures, reports the link and waits for the next attempt, by a [`RetryPolicy`].
+//! [`Reconnecting`] has the loop of an edge that stays connected with it. [`catch_panic`] makes a failed call
+//! of a client library's panic. [`LimitedStream`] fails when a peer sends too much. [`OneRequest`] ends after
+//! one HTTP request. [`ConnectionSlots`] accepts connections up to a limit. The features `amqp`, `http`,
+//! `mongodb`, `postgres`, `sqlite` and `tls` add parts of clients that more than one edge uses, and `process`
+//! adds programs; `delivery` delivers JSON to either.
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
@@ -19,7 +19,6 @@ pub mod delivery;
 mod descriptors;
 mod dial;
 mod disk;
-mod edge;
 mod file_failure;
 mod file_identity;
 mod host_port;
@@ -36,6 +35,7 @@ mod peer_error;
 pub mod postgres;
 #[cfg(feature = "process")]
 pub mod process;
+mod reconnecting;
 mod regular_file;
 mod retry_policy;
 mod secrets;
@@ -54,7 +54,6 @@ pub use database_lock::DatabaseLock;
 pub use descriptors::raise_descriptor_limit;
 pub use dial::dial;
 pub use disk::{free_space, is_full, report_full};
-pub use edge::Edge;
 pub use file_failure::file_failure;
 pub use file_identity::{DatabaseFiles, DatabasePart, FileIdentity, FileReplaced};
 pub use host_port::HostPort;
@@ -63,6 +62,7 @@ pub use limited_stream::{FrameLimit, LimitError, LimitedStream, Transport};
 pub use link_state::LinkState;
 pub use one_request::OneRequest;
 pub use peer_error::{PeerError, PeerErrorKind, Sent};
+pub use reconnecting::Reconnecting;
 pub use regular_file::{
     check_database_files, check_database_path, open_regular, open_regular_no_link, read_at_most,
     read_regular, read_text,

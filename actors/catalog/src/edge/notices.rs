@@ -11,7 +11,7 @@ use lapin::{
     types::FieldTable,
 };
 use orchestrator_edge::{
-    Edge, LinkState, PeerError, RetryPolicy,
+    LinkState, PeerError, Reconnecting, RetryPolicy,
     amqp::{Broker, Deliveries, Session, connection_lost, with_timeout},
 };
 use orchestrator_supervise::{ChildSpec, Factory, StartCx, metrics};
@@ -97,7 +97,7 @@ struct NoticeConsumer {
     metrics: NoticeMetrics,
 }
 
-impl Edge for NoticeConsumer {
+impl Reconnecting for NoticeConsumer {
     type Connection = (Session, Channel, Consumer);
     type Error = PeerError;
 

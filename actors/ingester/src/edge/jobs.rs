@@ -6,7 +6,7 @@ mod records;
 use std::{io, path::Path};
 
 use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
-use orchestrator_edge::{Edge, LinkState, RetryPolicy, file_failure, timed};
+use orchestrator_edge::{LinkState, Reconnecting, RetryPolicy, file_failure, timed};
 use orchestrator_exchange::{JobEnd, JobOffered, JobQueue};
 use orchestrator_supervise::{
     Factory, Fault, Inbox, InboxSlot, LinkFailure, Reply, StartCx, metrics, sanitize,
@@ -84,7 +84,7 @@ struct Service<'a> {
 
 type Offers = FuturesUnordered<LocalBoxFuture<'static, (JobOffered, Uuid, JobEnd)>>;
 
-impl Edge for Service<'_> {
+impl Reconnecting for Service<'_> {
     type Connection = Records;
     type Error = LinkFailure;
 

@@ -3,7 +3,7 @@
 
 use std::{path::Path, time::SystemTime};
 
-use orchestrator_edge::{DatabaseFiles, Edge, LinkState, RetryPolicy, check_database_files, timed};
+use orchestrator_edge::{DatabaseFiles, LinkState, Reconnecting, RetryPolicy, check_database_files, timed};
 use orchestrator_supervise::{Factory, Fault, Inbox, InboxSlot, Metric, MetricKind, StartCx};
 use rusqlite::Connection;
 
@@ -89,7 +89,7 @@ struct LetterServer<'a> {
     failed_request: Option<DeadLetterRequest>,
 }
 
-impl<'a> Edge for LetterServer<'a> {
+impl<'a> Reconnecting for LetterServer<'a> {
     type Connection = File<'a>;
     type Error = StoreError;
 

@@ -1,6 +1,6 @@
 //! The reader: answers queries through a store of its own.
 
-use orchestrator_edge::{Edge, LinkState};
+use orchestrator_edge::{LinkState, Reconnecting};
 use orchestrator_supervise::{Fault, Inbox, InboxSlot, Metric, MetricKind, StartCx};
 
 use crate::{
@@ -38,7 +38,7 @@ struct QueryServer<'a, C> {
     unanswered: Option<ReadRequest>,
 }
 
-impl<S: StoreReader, C: AsyncFn() -> Result<S, StoreError>> Edge for QueryServer<'_, C> {
+impl<S: StoreReader, C: AsyncFn() -> Result<S, StoreError>> Reconnecting for QueryServer<'_, C> {
     type Connection = S;
     type Error = StoreError;
 

@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::AcqRel},
 };
 
-use orchestrator_edge::{Edge, LinkState, PeerError, PeerErrorKind, RetryPolicy, Sent};
+use orchestrator_edge::{LinkState, PeerError, PeerErrorKind, Reconnecting, RetryPolicy, Sent};
 use orchestrator_supervise::{Factory, FailureKind, Inbox, InboxSlot, LinkFailure, Reply, StartCx, metrics};
 use tokio::{
     sync::OwnedSemaphorePermit,
@@ -101,7 +101,7 @@ metrics! {
 impl ConnectionTask {
     async fn run(mut self) {
         let link = LinkState::new(&self.cx, "faktory", self.server.endpoint(), RetryPolicy::REMOTE);
-        Edge::run(&mut self, &link).await;
+        Reconnecting::run(&mut self, &link).await;
         while let Some(request) = self.batches.try_recv() {
             let _ = request.reply.send(Err(not_sent("the process stops")));
         }
@@ -185,7 +185,7 @@ impl ConnectionTask {
     }
 }
 
-impl Edge for ConnectionTask {
+impl Reconnecting for ConnectionTask {
     type Connection = Connection;
     type Error = PeerError;
 

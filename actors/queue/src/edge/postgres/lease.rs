@@ -13,7 +13,7 @@ use std::{
 };
 
 use orchestrator_edge::{
-    Edge, LinkState, RetryPolicy,
+    LinkState, Reconnecting, RetryPolicy,
     postgres::{Session, SessionSettings},
 };
 use orchestrator_supervise::{Fault, Outbox, StartCx};
@@ -89,7 +89,7 @@ struct Renewals<'a> {
     moves: Option<String>,
 }
 
-impl Edge for Renewals<'_> {
+impl Reconnecting for Renewals<'_> {
     /// Session, and name of the instance.
     type Connection = (Session, String);
     type Error = StorageError;

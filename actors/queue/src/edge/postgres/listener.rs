@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use orchestrator_edge::{
-    Edge, LinkState, RetryPolicy,
+    LinkState, Reconnecting, RetryPolicy,
     postgres::{Session, SessionSettings},
 };
 use orchestrator_supervise::{Fault, StartCx};
@@ -38,7 +38,7 @@ impl Listener {
         let link = LinkState::new(cx, "postgres", self.config.postgres.endpoint(), RetryPolicy::REMOTE);
         let runtime = runtime().map_err(|error| Fault::from_error(&error))?;
         let mut edge = self;
-        runtime.block_on(Edge::run(&mut edge, &link));
+        runtime.block_on(Reconnecting::run(&mut edge, &link));
         Ok(())
     }
 
@@ -56,7 +56,7 @@ impl Listener {
     }
 }
 
-impl Edge for &Listener {
+impl Reconnecting for &Listener {
     type Connection = Session;
     type Error = StorageError;
 

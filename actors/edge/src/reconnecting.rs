@@ -5,9 +5,9 @@ use tokio::time::sleep;
 
 use crate::LinkState;
 
-/// Edge that does everything over one connection, on a task or on a thread with timers.
+/// An edge that does everything over one connection, on a task or on a thread with timers.
 #[allow(async_fn_in_trait, reason = "an edge stays on its thread")]
-pub trait Edge {
+pub trait Reconnecting {
     /// Open connection.
     type Connection;
     /// Reason why there is no connection.
