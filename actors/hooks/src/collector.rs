@@ -38,7 +38,8 @@ pub(crate) struct Collector {
     pub(crate) requests: Outbox<OutboxRequest>,
 }
 
-struct Incarnation {
+/// State of one incarnation.
+struct CollectorRun {
     collector: Collector,
     metrics: CollectorMetrics,
     cx: StartCx,
@@ -57,17 +58,17 @@ impl Collector {
     pub(crate) fn factory(self) -> Factory {
         Factory::task(move |cx: StartCx| {
             let metrics = CollectorMetrics::register(&cx.vitals);
-            let incarnation = Incarnation { collector: self.clone(), metrics, cx };
+            let run = CollectorRun { collector: self.clone(), metrics, cx };
             async move {
-                incarnation.run().await;
+                run.collect_until_stopped().await;
                 Ok(())
             }
         })
     }
 }
 
-impl Incarnation {
-    async fn run(self) {
+impl CollectorRun {
+    async fn collect_until_stopped(self) {
         let stop = self.cx.stop.clone();
         let _ = stop.run_until_cancelled(self.collect()).await;
     }

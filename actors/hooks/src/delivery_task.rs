@@ -43,7 +43,8 @@ pub(crate) struct DeliveryTask {
     restarts: Arc<AtomicU64>,
 }
 
-struct Incarnation {
+/// State of one incarnation.
+struct DeliveryRun {
     task: DeliveryTask,
     courier: Courier,
     metrics: HookMetrics,
@@ -63,22 +64,22 @@ impl DeliveryTask {
 
     pub(crate) fn factory(self) -> Factory {
         Factory::task(move |cx: StartCx| {
-            let incarnation = Incarnation {
+            let run = DeliveryRun {
                 task: self.clone(),
                 courier: Courier::new(self.receiver.clone(), cx.clone()),
                 metrics: HookMetrics::register(&cx.vitals),
                 cx,
             };
             async move {
-                incarnation.run().await;
+                run.deliver_until_stopped().await;
                 Ok(())
             }
         })
     }
 }
 
-impl Incarnation {
-    async fn run(mut self) {
+impl DeliveryRun {
+    async fn deliver_until_stopped(mut self) {
         let stop = self.cx.stop.clone();
         let _ = stop.run_until_cancelled(self.send_again()).await;
         while !stop.is_cancelled() {

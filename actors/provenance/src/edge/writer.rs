@@ -41,7 +41,7 @@ const UNDECIDED_RETRY: RetryPolicy =
 const ABANDONED_CHECK: Duration = Duration::from_millis(50);
 
 /// State of one incarnation. Each lane has a store of its own; the lanes share the inbox.
-struct Incarnation<'a, C> {
+struct WriterRun<'a, C> {
     cx: &'a StartCx,
     inbox: Mutex<Inbox<WriteRequest>>,
     link: LinkState,
@@ -84,34 +84,33 @@ pub(crate) async fn run<S: Store>(
     cx.vitals.set_work_unit("row");
     let metrics = WriterMetrics::register(&cx.vitals);
     let inbox = Mutex::new(slot.open());
-    let incarnation =
-        Rc::new(Incarnation { cx, inbox, link, connect, metrics, omissions: RefCell::default() });
-    try_join_all((0..lanes).map(|_| lane(incarnation.clone()))).await.map(drop)
+    let run = Rc::new(WriterRun { cx, inbox, link, connect, metrics, omissions: RefCell::default() });
+    try_join_all((0..lanes).map(|_| lane(run.clone()))).await.map(drop)
 }
 
-async fn lane<S, C>(incarnation: Rc<Incarnation<'_, C>>) -> Result<(), Fault>
+async fn lane<S, C>(run: Rc<WriterRun<'_, C>>) -> Result<(), Fault>
 where
     S: Store,
     C: AsyncFn() -> Result<S, StoreError>,
 {
-    let Some(mut store) = incarnation.connect(None).await else { return Ok(()) };
+    let Some(mut store) = run.connect(None).await else { return Ok(()) };
     let mut refused = RefusedGroups::default();
-    while let Some(mut group) = incarnation.next(&mut refused).await {
-        let _work = incarnation.cx.vitals.begin_work("group");
+    while let Some(mut group) = run.next(&mut refused).await {
+        let _work = run.cx.vitals.begin_work("group");
         let mut undecided = 0;
         while let Some(part) = group.next_part() {
-            let (started, request) = (Instant::now(), incarnation.link.request());
+            let (started, request) = (Instant::now(), run.link.request());
             let outcome = tokio::select! {
                 biased;
                 outcome = store.write(&part) => outcome,
                 // A frozen server would delay the stop. The broker delivers the rows again.
-                () = incarnation.stopped_in_vain(&group) => return Ok(()),
+                () = run.stopped_in_vain(&group) => return Ok(()),
             };
             drop(request);
-            incarnation.metrics.busy.add(started.elapsed().as_millis() as u64);
+            run.metrics.busy.add(started.elapsed().as_millis() as u64);
             match outcome {
                 Ok(omitted) => {
-                    incarnation.count(&part, omitted);
+                    run.count(&part, omitted);
                     group.part_stored();
                     break;
                 }
@@ -119,10 +118,10 @@ where
                     if undecided < UNDECIDED_RETRIES && !group.is_refused() =>
                 {
                     // The store answers, so its link stays up.
-                    incarnation.metrics.retries.add(1);
-                    incarnation.cx.vitals.note(reason);
+                    run.metrics.retries.add(1);
+                    run.cx.vitals.note(reason);
                     undecided += 1;
-                    if !incarnation.link.wait(UNDECIDED_RETRY.delay(undecided)).await {
+                    if !run.link.wait(UNDECIDED_RETRY.delay(undecided)).await {
                         return Ok(());
                     }
                 }
@@ -133,7 +132,7 @@ where
                 Err(StoreError::Unavailable(failure)) => {
                     // An open connection may hold locks that the next one needs.
                     drop(store);
-                    let Some(fresh) = incarnation.connect(Some(failure)).await else { return Ok(()) };
+                    let Some(fresh) = run.connect(Some(failure)).await else { return Ok(()) };
                     store = fresh;
                 }
             }
@@ -143,7 +142,7 @@ where
     Ok(())
 }
 
-impl<S, C> Incarnation<'_, C>
+impl<S, C> WriterRun<'_, C>
 where
     S: Store,
     C: AsyncFn() -> Result<S, StoreError>,
@@ -172,7 +171,7 @@ where
     }
 }
 
-impl<C> Incarnation<'_, C> {
+impl<C> WriterRun<'_, C> {
     /// Waiting requests in turn with refused groups. None when the child is stopped and all is written.
     async fn next(&self, refused: &mut RefusedGroups) -> Option<Group> {
         let Some(due) = refused.due(Instant::now()) else { return self.gather().await };

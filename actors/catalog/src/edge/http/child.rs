@@ -28,16 +28,16 @@ pub(super) struct Write {
 }
 
 /// The only incarnation with connections; its end is that of the requests in progress.
-struct Incarnation(Running);
+struct ClientRun(Running);
 
 pub(super) fn factory(endpoint: CatalogEndpoint, source: Source, running: Running) -> Factory {
     Factory::task(move |cx: StartCx| {
         let (left, mut abandoned) = mpsc::unbounded_channel();
         let client = Arc::new(CatalogClient::new(endpoint.clone(), source.clone(), cx.clone(), left));
         running.send_replace(Some(client.clone()));
-        let incarnation = Incarnation(running.clone());
+        let run = ClientRun(running.clone());
         async move {
-            let _incarnation = incarnation;
+            let _run = run;
             let abandoned = stream::poll_fn(|cx| abandoned.poll_recv(cx));
             tokio::select! {
                 () = client.drained() => Ok(()),
@@ -75,7 +75,7 @@ impl Drop for Write {
     }
 }
 
-impl Drop for Incarnation {
+impl Drop for ClientRun {
     fn drop(&mut self) {
         if let Some(client) = self.0.send_replace(None) {
             client.ended.cancel();
