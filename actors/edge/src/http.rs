@@ -28,7 +28,7 @@ pub use self::{
 #[cfg(feature = "tls")]
 pub use self::{
     target::Target,
-    webhook::{Answer, Webhook},
+    webhook::{HttpReply, Webhook},
 };
 
 /// Body of a request.

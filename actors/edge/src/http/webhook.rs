@@ -37,7 +37,7 @@ pub struct Webhook {
 
 /// Answer of a receiver.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpReply {
     /// Status.
     pub status: StatusCode,
     /// Body, as far as it is captured. That of an error may be incomplete.
@@ -49,7 +49,7 @@ impl Webhook {
     ///
     /// # Errors
     /// [`PeerError`], whose text names the receiver. An answer of any status is no error.
-    pub async fn post(&self, body: Vec<u8>, headers: HeaderMap) -> Result<Answer, PeerError> {
+    pub async fn post(&self, body: Vec<u8>, headers: HeaderMap) -> Result<HttpReply, PeerError> {
         let (target, deadline) = (&self.target, Instant::now() + self.timeout);
         let request = self.request(body, headers);
         let request = request.map_err(|text| PeerError::new(PeerErrorKind::Connect, Sent::No, text))?;
@@ -82,13 +82,13 @@ impl Webhook {
         Ok(request)
     }
 
-    async fn exchange(&self, mut connection: Connection, request: Request) -> Result<Answer, PeerError> {
+    async fn exchange(&self, mut connection: Connection, request: Request) -> Result<HttpReply, PeerError> {
         let response = connection.send(request).await?;
         let status = response.status();
         let limit = if status.is_success() { self.answer_max } else { Some(self.error_max) };
         let (mut chunks, mut body) = (response.into_body(), Head::new(limit.unwrap_or_default()));
         if limit.is_none() {
-            return Ok(Answer { status, body });
+            return Ok(HttpReply { status, body });
         }
         while body.whole().is_some() {
             match connection.next_chunk(&mut chunks).await {
@@ -98,6 +98,6 @@ impl Webhook {
                 Ok(None) | Err(_) => break,
             }
         }
-        Ok(Answer { status, body })
+        Ok(HttpReply { status, body })
     }
 }

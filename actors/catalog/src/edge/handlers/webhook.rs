@@ -3,7 +3,7 @@
 use hyper::header::{self, HeaderMap, HeaderValue};
 use orchestrator_edge::{
     Sent,
-    http::{Answer, IDEMPOTENCY_KEY, Webhook},
+    http::{HttpReply, IDEMPOTENCY_KEY, Webhook},
 };
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ impl Handler for Webhook {
     }
 }
 
-fn outcome(webhook: &Webhook, answer: &Answer) -> Outcome {
+fn outcome(webhook: &Webhook, answer: &HttpReply) -> Outcome {
     let status = answer.status.as_u16();
     let quoted_body = quoted(answer.body.bytes());
     let mut text = format!("{} answered with status {status}", webhook.target);
@@ -60,7 +60,7 @@ fn outcome(webhook: &Webhook, answer: &Answer) -> Outcome {
     }
 }
 
-fn done(webhook: &Webhook, answer: &Answer) -> Outcome {
+fn done(webhook: &Webhook, answer: &HttpReply) -> Outcome {
     let target = &webhook.target;
     let Some(body) = answer.body.whole() else {
         let limit = webhook.answer_max.unwrap_or_default();
