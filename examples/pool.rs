@@ -8,7 +8,7 @@
 use std::{error::Error, time::Duration};
 
 use orchestrator_supervise::{
-    Answer, AskError, Child, ChildCx, ChildSpec, Factory, Handle, Mailbox, Message, Root, Strategy,
+    AskError, Child, ChildCx, ChildSpec, Factory, Handle, Handled, Mailbox, Message, Root, Strategy,
     SupervisorSpec, mailbox,
 };
 
@@ -26,9 +26,9 @@ impl Message for SquareRoot {
 impl Child for Worker {}
 
 impl Handle<SquareRoot> for Worker {
-    fn handle(&mut self, SquareRoot(number): SquareRoot, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, f64> {
+    fn handle(&mut self, SquareRoot(number): SquareRoot, _cx: &mut ChildCx<'_, Self>) -> Handled<Self, f64> {
         assert!(number >= 0, "no square root of {number}");
-        Answer::now((number as f64).sqrt())
+        Handled::now((number as f64).sqrt())
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 use clap::Parser;
 use orchestrator_admin::{AdminConfig, Binding, ProgramInfo};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleVerb, Effect, Factory, Handle,
+    Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleVerb, Effect, Factory, Handle, Handled,
     Mailbox, Message, Root, Shutdown, Strategy, SupervisorSpec, VerbSchemas, mailbox,
 };
 use serde_json::{Value, json};
@@ -41,8 +41,8 @@ impl<const N: usize> Message for Verb<N> {
 }
 
 impl<const N: usize> Handle<Verb<N>> for Console {
-    fn handle(&mut self, Verb(args): Verb<N>, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
-        Answer::now(match VERBS[N] {
+    fn handle(&mut self, Verb(args): Verb<N>, cx: &mut ChildCx<'_, Self>) -> Handled<Self, ConsoleReply> {
+        Handled::now(match VERBS[N] {
             "ls" => Ok(json!([
                 { "fetcher": "github", "run_started": 1_700_000_000, "complete": true, "rows": 12, "waiting": 7, "deleted": false },
                 { "fetcher": "pypi", "run_started": 5, "complete": false, "rows": 1, "waiting": 0, "deleted": false },

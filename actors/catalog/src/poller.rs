@@ -5,7 +5,7 @@ mod console;
 use std::time::Duration;
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ChildrenError, Factory, Handle, MailboxSlot, StartCx, State,
+    Child, ChildCx, ChildrenError, Factory, Handle, Handled, MailboxSlot, StartCx, State,
 };
 
 use crate::{
@@ -88,9 +88,9 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
 }
 
 impl<S: Service + Clone + Unpin + Send + 'static> Handle<SetRules> for CatalogPoller<S> {
-    fn handle(&mut self, SetRules { rules }: SetRules, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, SetRules { rules }: SetRules, cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         self.rules.replace(rules);
         self.change_children(cx);
-        Answer::done()
+        Handled::done()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use orchestrator_supervise::{Answer, Child, ChildCx, Handle, Metric, MetricKind, Recipient, Vitals};
+use orchestrator_supervise::{Child, ChildCx, Handle, Handled, Metric, MetricKind, Recipient, Vitals};
 use uuid::Uuid;
 
 use crate::{
@@ -48,7 +48,7 @@ impl Child for Accept {
 }
 
 impl Handle<WorkerPinged> for Accept {
-    fn handle(&mut self, ping: WorkerPinged, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, ping: WorkerPinged, _cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         if self.roster.record_ping(
             ping.worker,
             Uuid::from_bytes(ping.service_uuid),
@@ -57,7 +57,7 @@ impl Handle<WorkerPinged> for Accept {
         ) {
             self.publish(true);
         }
-        Answer::done()
+        Handled::done()
     }
 }
 

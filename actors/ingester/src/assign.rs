@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    Answer, AskError, Child, ChildCx, DETAIL, DurableView, Fault, Handle, Outbox, Recipient, Vitals, metrics,
+    AskError, Child, ChildCx, DETAIL, DurableView, Fault, Handle, Handled, Outbox, Recipient, Vitals, metrics,
 };
 
 use crate::{
@@ -84,8 +84,8 @@ impl Handle<EntriesRead> for Assign {
         &mut self,
         EntriesRead(entries): EntriesRead,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, Vec<InvalidEntry>> {
-        let Some(reader) = &mut self.reader else { return Answer::now(Vec::new()) };
+    ) -> Handled<Self, Vec<InvalidEntry>> {
+        let Some(reader) = &mut self.reader else { return Handled::now(Vec::new()) };
         let (mut events, mut invalid) = (Vec::new(), Vec::new());
         for (at, entry) in entries.into_iter().enumerate() {
             match reader.read(&entry) {
@@ -102,7 +102,7 @@ impl Handle<EntriesRead> for Assign {
                 tracing::debug!(target: DETAIL, mapping = mapping.as_ref().map(tracing::field::display), event, ?streams, "an event is assigned");
             }
         }
-        let (reply, answer) = Answer::later();
+        let (reply, answer) = Handled::later();
         let forwarding = Forwarding {
             mapping: self.mappings.get().current,
             work: self.work.clone(),

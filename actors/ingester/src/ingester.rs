@@ -17,8 +17,8 @@ use std::{
 
 use orchestrator_subsystem::{Answered, Verbs, route::Each};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, CommandError, ConsoleError, Handle, NodeSnapshot, Origin, StartCx, Tree, metrics,
-    sanitize,
+    Child, ChildCx, CommandError, ConsoleError, Handle, Handled, NodeSnapshot, Origin, StartCx, Tree,
+    metrics, sanitize,
 };
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -205,8 +205,8 @@ impl Handle<UpdatesArrived> for Ingester {
         &mut self,
         UpdatesArrived(updates): UpdatesArrived,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, bool> {
-        let (reply, answer) = Answer::later();
+    ) -> Handled<Self, bool> {
+        let (reply, answer) = Handled::later();
         self.batches.push_back(Batch::new(updates, reply));
         self.process_next(cx);
         answer
@@ -214,32 +214,32 @@ impl Handle<UpdatesArrived> for Ingester {
 }
 
 impl Handle<ScanStarted> for Ingester {
-    fn handle(&mut self, started: ScanStarted, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, started: ScanStarted, cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         self.scan_started(started, cx);
-        Answer::done()
+        Handled::done()
     }
 }
 
 impl Handle<SourceReady> for Ingester {
-    fn handle(&mut self, ready: SourceReady, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, ready: SourceReady, cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         self.source_ready(ready, cx);
-        Answer::done()
+        Handled::done()
     }
 }
 
 impl Handle<WorkersSeen> for Ingester {
-    fn handle(&mut self, seen: WorkersSeen, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, seen: WorkersSeen, cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         self.workers = seen.workers;
         if seen.changed {
             self.publish(cx);
         }
-        Answer::done()
+        Handled::done()
     }
 }
 
 /// Console of the ingester: `POST /v1/consoles/ingester/<name>/ingester/status`.
 impl Handle<Status> for Ingester {
-    fn handle(&mut self, _: Status, _: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Status>> {
-        Answer::now(self.status())
+    fn handle(&mut self, _: Status, _: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Status>> {
+        Handled::now(self.status())
     }
 }

@@ -8,7 +8,7 @@ mod active_stream;
 mod context;
 mod sender;
 
-use orchestrator_supervise::{Answer, Child, ChildCx, Handle, StartCx, StopToken, Vitals};
+use orchestrator_supervise::{Child, ChildCx, Handle, Handled, StartCx, StopToken, Vitals};
 
 pub(crate) use self::context::WorkContext;
 use self::{
@@ -112,13 +112,13 @@ impl Handle<EventsAssigned> for Work {
         &mut self,
         EventsAssigned(events): EventsAssigned,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, ()> {
-        let Some(sender) = &mut self.sender else { return Answer::done() };
+    ) -> Handled<Self, ()> {
+        let Some(sender) = &mut self.sender else { return Handled::done() };
         self.context.egress.record_assigned(&events);
         let answer = if sender.push_events(events) {
-            Answer::done()
+            Handled::done()
         } else {
-            let (reply, answer) = Answer::later();
+            let (reply, answer) = Handled::later();
             sender.reply_when_room(reply);
             answer
         };
@@ -130,7 +130,7 @@ impl Handle<EventsAssigned> for Work {
 }
 
 impl Handle<ItemsIngested> for Work {
-    fn handle(&mut self, ingested: ItemsIngested, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, ingested: ItemsIngested, cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         if self
             .sender
             .as_ref()
@@ -138,15 +138,15 @@ impl Handle<ItemsIngested> for Work {
         {
             self.advance(cx);
         }
-        Answer::done()
+        Handled::done()
     }
 }
 
 impl Handle<MappingFinished> for Work {
-    fn handle(&mut self, finished: MappingFinished, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, finished: MappingFinished, _cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         if let Some(sender) = &mut self.sender {
             sender.finish(finished.mapping);
         }
-        Answer::done()
+        Handled::done()
     }
 }

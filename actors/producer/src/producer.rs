@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use orchestrator_subsystem::{Answered, Until, Verbs};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, Durable, Factory, Handle, LinkFailure, MailboxSlot, Outbox, PauseSpan, StartCx,
+    Child, ChildCx, Durable, Factory, Handle, Handled, LinkFailure, MailboxSlot, Outbox, PauseSpan, StartCx,
 };
 use tokio::sync::watch;
 
@@ -113,23 +113,23 @@ impl<Q: Queue + Unpin + 'static> Child for StencilProducer<Q> {
 }
 
 impl<Q: Queue + Unpin + 'static> Handle<ShowStatus> for StencilProducer<Q> {
-    fn handle(&mut self, _: ShowStatus, _: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<ShowStatus>> {
+    fn handle(&mut self, _: ShowStatus, _: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<ShowStatus>> {
         let links = self.cx.tree.node(self.branch()).as_ref().map(verbs::links).unwrap_or_default();
-        Answer::now(Ok(StatusAnswer { status: self.current_status(), links }))
+        Handled::now(Ok(StatusAnswer { status: self.current_status(), links }))
     }
 }
 
 impl<Q: Queue + Unpin + 'static> Handle<Pause> for StencilProducer<Q> {
-    fn handle(&mut self, verb: Pause, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Pause>> {
+    fn handle(&mut self, verb: Pause, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Pause>> {
         let answer = self.set_pause(Some(Until::pause(verb.until.as_ref())));
         self.await_pause_end(cx);
-        Answer::now(Ok(answer))
+        Handled::now(Ok(answer))
     }
 }
 
 impl<Q: Queue + Unpin + 'static> Handle<Resume> for StencilProducer<Q> {
-    fn handle(&mut self, _: Resume, _: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Resume>> {
-        Answer::now(Ok(self.set_pause(None)))
+    fn handle(&mut self, _: Resume, _: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Resume>> {
+        Handled::now(Ok(self.set_pause(None)))
     }
 }
 

@@ -8,7 +8,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use orchestrator_edge::{Retries, RetryPolicy};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, Handle, Message, Outbox, StartCx, Vitals, metrics, reply,
+    Child, ChildCx, Handle, Handled, Message, Outbox, StartCx, Vitals, metrics, reply,
 };
 
 use crate::{
@@ -149,11 +149,11 @@ impl Child for RangeWorker {
 }
 
 impl Handle<Request> for RangeWorker {
-    fn handle(&mut self, request: Request, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, request: Request, cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         self.enqueue(request);
         if self.current_batch.is_none() {
             self.advance(cx);
         }
-        Answer::done()
+        Handled::done()
     }
 }

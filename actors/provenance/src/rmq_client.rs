@@ -19,7 +19,7 @@ use crate::{
 };
 use orchestrator_subsystem::Answered;
 use orchestrator_supervise::{
-    Answer, AskError, Child, ChildCx, ConsoleError, ConsoleReply, Exit, Handle, Message, Outbox, Reply,
+    AskError, Child, ChildCx, ConsoleError, ConsoleReply, Exit, Handle, Handled, Message, Outbox, Reply,
     StartCx, StopToken, Vitals, metrics,
 };
 
@@ -174,7 +174,7 @@ impl RmqClient {
     }
 
     /// Answers once the rows are stored, or with an error.
-    fn add(&self, cx: &mut ChildCx<'_, Self>, arguments: AddArguments) -> Answer<Self, Answered<Add>> {
+    fn add(&self, cx: &mut ChildCx<'_, Self>, arguments: AddArguments) -> Handled<Self, Answered<Add>> {
         let call = tokio::time::timeout(self.limit, self.call(arguments));
         cx.atomically(self.unless_stopped(call), move |client, outcome, _| {
             let outcome = outcome.and_then(Result::ok);
@@ -189,9 +189,9 @@ impl RmqClient {
         &mut self,
         cx: &mut ChildCx<'_, Self>,
         arguments: AddArguments,
-    ) -> Answer<Self, Answered<Add>> {
+    ) -> Handled<Self, Answered<Add>> {
         let Some((call, ended)) = self.pending_calls.add() else {
-            return Answer::now(Err(ConsoleError::Refused("too many calls wait: try again".to_owned())));
+            return Handled::now(Err(ConsoleError::Refused("too many calls wait: try again".to_owned())));
         };
         cx.spawn(self.call(arguments), move |client, outcome, _| {
             client.count(outcome.as_ref().map(|added| added.stored));
@@ -202,12 +202,12 @@ impl RmqClient {
     }
 
     /// Waits for the end of a call, but only for the time of a console call.
-    fn wait_added(&mut self, cx: &mut ChildCx<'_, Self>, call: u64) -> Answer<Self, Answered<Add>> {
+    fn wait_added(&mut self, cx: &mut ChildCx<'_, Self>, call: u64) -> Handled<Self, Answered<Add>> {
         let Some(mut ended) = self.pending_calls.get(call) else {
             let text = format!("there is no call {call}: add the rows again");
-            return Answer::now(Err(ConsoleError::BadArguments(text)));
+            return Handled::now(Err(ConsoleError::BadArguments(text)));
         };
-        let (reply, answer) = Answer::later();
+        let (reply, answer) = Handled::later();
         let limit = self.limit;
         let waited = async move {
             let ended = tokio::time::timeout(limit, ended.wait_for(Option::is_some)).await;
@@ -231,10 +231,10 @@ impl RmqClient {
         &self,
         cx: &mut ChildCx<'_, Self>,
         limit: u32,
-    ) -> Answer<Self, Answered<ListDeadLetters>> {
+    ) -> Handled<Self, Answered<ListDeadLetters>> {
         let Some(letters) = self.route.letters() else {
             let text = format!("dead letters are in the broker's queue {DEAD_LETTER}");
-            return Answer::now(Err(ConsoleError::Refused(text)));
+            return Handled::now(Err(ConsoleError::Refused(text)));
         };
         let (letters, timeout) = (letters.clone(), self.limit);
         let asked =
@@ -251,10 +251,10 @@ impl RmqClient {
         cx: &mut ChildCx<'_, Self>,
         query: ConsoleReply<Query>,
         read: fn(QueryResult) -> Option<T>,
-    ) -> Answer<Self, ConsoleReply<T>> {
+    ) -> Handled<Self, ConsoleReply<T>> {
         let query = match query {
             Ok(query) => query,
-            Err(error) => return Answer::now(Err(error)),
+            Err(error) => return Handled::now(Err(error)),
         };
         let timer = self.call_timers.start(query.method());
         let (reads, timeout) = (self.reads.clone(), self.limit);
@@ -285,7 +285,7 @@ fn answered<T>(
 }
 
 impl Handle<AddRows> for RmqClient {
-    fn handle(&mut self, AddRows { rows, reply }: AddRows, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, AddRows { rows, reply }: AddRows, cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         let (route, timer) = (self.route.clone(), self.call_timers.start(rows.method().name()));
         let call = async move {
             let _timer = timer;
@@ -296,17 +296,17 @@ impl Handle<AddRows> for RmqClient {
             // The caller may have given up.
             let _ = reply.send(outcome);
         });
-        Answer::done()
+        Handled::done()
     }
 }
 
 impl Handle<Add> for RmqClient {
-    fn handle(&mut self, add: Add, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Add>> {
+    fn handle(&mut self, add: Add, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Add>> {
         let wait = add.wait;
         match verbs::add(add) {
             Ok(arguments) if wait => self.add_waiting(cx, arguments),
             Ok(arguments) => self.add(cx, arguments),
-            Err(error) => Answer::now(Err(error)),
+            Err(error) => Handled::now(Err(error)),
         }
     }
 }
@@ -316,32 +316,32 @@ impl Handle<WaitAdded> for RmqClient {
         &mut self,
         WaitAdded { call }: WaitAdded,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, Answered<WaitAdded>> {
+    ) -> Handled<Self, Answered<WaitAdded>> {
         self.wait_added(cx, call)
     }
 }
 
 impl Handle<Get> for RmqClient {
-    fn handle(&mut self, get: Get, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Get>> {
+    fn handle(&mut self, get: Get, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Get>> {
         self.ask(cx, verbs::get(get), Attributes::of)
     }
 }
 
 impl Handle<FindFirst> for RmqClient {
-    fn handle(&mut self, find: FindFirst, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<FindFirst>> {
+    fn handle(&mut self, find: FindFirst, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<FindFirst>> {
         self.ask(cx, verbs::content(&find.id).map(Query::FindFirst), OccurrenceRow::all_of)
     }
 }
 
 impl Handle<FindAll> for RmqClient {
-    fn handle(&mut self, find: FindAll, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<FindAll>> {
+    fn handle(&mut self, find: FindAll, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<FindAll>> {
         let query = verbs::content(&find.id).map(|id| Query::FindAll { id, limit: find.limit });
         self.ask(cx, query, OccurrenceRow::all_of)
     }
 }
 
 impl Handle<Stats> for RmqClient {
-    fn handle(&mut self, _: Stats, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Stats>> {
+    fn handle(&mut self, _: Stats, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Stats>> {
         self.ask(cx, Ok(Query::Counts), |found| match found {
             QueryResult::Counts(counts) => Some(counts),
             _ => None,
@@ -354,10 +354,10 @@ impl Handle<ListDeadLetters> for RmqClient {
         &mut self,
         list: ListDeadLetters,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, Answered<ListDeadLetters>> {
+    ) -> Handled<Self, Answered<ListDeadLetters>> {
         match verbs::letters(list.limit) {
             Ok(limit) => self.list_dead_letters(cx, limit),
-            Err(error) => Answer::now(Err(error)),
+            Err(error) => Handled::now(Err(error)),
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, Factory, Handle, MailboxSlot, Message, Outbox, StartCx, metrics,
+    Child, ChildCx, Factory, Handle, Handled, MailboxSlot, Message, Outbox, StartCx, metrics,
 };
 
 use crate::{
@@ -45,12 +45,12 @@ pub(crate) struct FetcherWatcher {
 impl Child for FetcherWatcher {}
 
 impl Handle<DirectoryNotice> for FetcherWatcher {
-    fn handle(&mut self, notice: DirectoryNotice, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, notice: DirectoryNotice, _cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         match notice {
             DirectoryNotice::Rescan => self.rescan(),
             DirectoryNotice::Changed(events) => self.changed(events),
         }
-        Answer::done()
+        Handled::done()
     }
 }
 

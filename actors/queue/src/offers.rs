@@ -9,7 +9,9 @@ use std::{
 };
 
 use orchestrator_exchange::{JobEnd, JobOffered, JobQueue, JobTakenBack, JobWithdrawn, PAYLOAD_BYTES_MAX};
-use orchestrator_supervise::{Answer, Child, ChildCx, ChildSpec, Factory, Handle, Outbox, Shutdown, mailbox};
+use orchestrator_supervise::{
+    Child, ChildCx, ChildSpec, Factory, Handle, Handled, Outbox, Shutdown, mailbox,
+};
 
 use crate::messages::StoreRequest;
 
@@ -56,11 +58,11 @@ impl Child for Offers {
 }
 
 impl Handle<JobOffered> for Offers {
-    fn handle(&mut self, offer: JobOffered, _: &mut ChildCx<'_, Self>) -> Answer<Self, JobEnd> {
+    fn handle(&mut self, offer: JobOffered, _: &mut ChildCx<'_, Self>) -> Handled<Self, JobEnd> {
         if let Some(reason) = refusal(&offer) {
-            return Answer::now(JobEnd::Refused(reason));
+            return Handled::now(JobEnd::Refused(reason));
         }
-        let (reply, answer) = Answer::later();
+        let (reply, answer) = Handled::later();
         // A refused message drops its reply, and the sender tries again.
         let _ = self.requests.tell(StoreRequest::Offer { offer, reply });
         answer
@@ -68,7 +70,7 @@ impl Handle<JobOffered> for Offers {
 }
 
 impl Handle<JobWithdrawn> for Offers {
-    fn handle(&mut self, withdrawn: JobWithdrawn, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, withdrawn: JobWithdrawn, cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         let requests = self.requests.clone();
         cx.atomically(
             async move {
@@ -81,10 +83,10 @@ impl Handle<JobWithdrawn> for Offers {
 }
 
 impl Handle<JobTakenBack> for Offers {
-    fn handle(&mut self, taken: JobTakenBack, cx: &mut ChildCx<'_, Self>) -> Answer<Self, bool> {
+    fn handle(&mut self, taken: JobTakenBack, cx: &mut ChildCx<'_, Self>) -> Handled<Self, bool> {
         // The asker is counted until it has the answer, so `drained` is asked again then.
         cx.after(AGAIN, |_, _| ());
-        let (reply, answer) = Answer::later();
+        let (reply, answer) = Handled::later();
         // A refused message drops its reply, and the sender leaves the job to its worker.
         let _ = self.requests.tell(StoreRequest::TakeBack { job: taken.job, reply });
         answer

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use orchestrator_subsystem::{Answered, Until, Verbs, until_text};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ConsoleError, ConsoleReply, Durable, Fault, Handle, Outbox, PauseSpan, Pending,
+    Child, ChildCx, ConsoleError, ConsoleReply, Durable, Fault, Handle, Handled, Outbox, PauseSpan, Pending,
     Reply, sanitize,
 };
 
@@ -83,7 +83,7 @@ impl Child for QueueConsole {
 }
 
 impl Handle<Ls> for QueueConsole {
-    fn handle(&mut self, _: Ls, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Ls>> {
+    fn handle(&mut self, _: Ls, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Ls>> {
         let refused = [self.refused_links.rows(), self.refused_fetchers.rows()].concat();
         self.ask(cx, Chore::Runs, |runs| {
             runs.into_iter().map(|run| RunRow { run, refused: None }).chain(refused).collect()
@@ -96,13 +96,13 @@ impl Handle<Peek> for QueueConsole {
         &mut self,
         Peek { n, pattern }: Peek,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, Answered<Peek>> {
+    ) -> Handled<Self, Answered<Peek>> {
         self.ask(cx, |reply| Chore::Peek(pattern, rows(n), reply), |jobs| jobs)
     }
 }
 
 impl Handle<Stats> for QueueConsole {
-    fn handle(&mut self, _: Stats, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Stats>> {
+    fn handle(&mut self, _: Stats, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Stats>> {
         let paused = self.pause.get().is_some();
         self.ask(cx, Chore::Counts, move |storage::Counts { rows, ready, held, logged, in_flight }| Totals {
             held,
@@ -120,7 +120,7 @@ impl Handle<Show> for QueueConsole {
         &mut self,
         Show { attr_path, n }: Show,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, Answered<Show>> {
+    ) -> Handled<Self, Answered<Show>> {
         let asked = attr_path.clone();
         let unknown = not_found("no job has this path", &attr_path);
         let answer = self.chores.request(|reply| Chore::Attr(asked, rows(n), reply));
@@ -136,7 +136,7 @@ impl Handle<InFlight> for QueueConsole {
         &mut self,
         InFlight { n, pattern }: InFlight,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, Answered<InFlight>> {
+    ) -> Handled<Self, Answered<InFlight>> {
         self.ask(
             cx,
             |reply| Chore::InFlight(pattern, rows(n), reply),
@@ -153,7 +153,7 @@ impl Handle<Failed> for QueueConsole {
         &mut self,
         Failed { code, since, pattern, n }: Failed,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, Answered<Failed>> {
+    ) -> Handled<Self, Answered<Failed>> {
         let which = FailedAttempts { exit_code: code, since, pattern, limit: rows(n) };
         self.ask(
             cx,
@@ -168,7 +168,7 @@ impl Handle<Failures> for QueueConsole {
         &mut self,
         Failures { after, n }: Failures,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, Answered<Failures>> {
+    ) -> Handled<Self, Answered<Failures>> {
         self.ask(cx, |reply| Chore::Failures(after, rows(n), reply), |jobs| jobs)
     }
 }
@@ -178,14 +178,14 @@ impl Handle<Stale> for QueueConsole {
         &mut self,
         Stale { days, n }: Stale,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, Answered<Stale>> {
+    ) -> Handled<Self, Answered<Stale>> {
         let before = unix_time() - i64::from(days) * SECONDS_PER_DAY;
         self.ask(cx, |reply| Chore::Stale(before, rows(n), reply), |groups| groups)
     }
 }
 
 impl Handle<Instances> for QueueConsole {
-    fn handle(&mut self, _: Instances, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Instances>> {
+    fn handle(&mut self, _: Instances, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Instances>> {
         self.ask(cx, Chore::Instances, |instances| instances)
     }
 }
@@ -195,14 +195,14 @@ impl Handle<Adopt> for QueueConsole {
         &mut self,
         Adopt { fetcher, .. }: Adopt,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, Answered<Adopt>> {
+    ) -> Handled<Self, Answered<Adopt>> {
         #[cfg(feature = "postgres")]
         if self.refused_fetchers.has_fetcher(&fetcher) {
             return self.ask(cx, |reply| Chore::Adopt(fetcher, reply), |adopted| adopted);
         }
         let _ = cx;
         let reason = "no file of this fetcher is refused here: copy its files to this instance first";
-        Answer::now(Err(not_found(reason, &fetcher)))
+        Handled::now(Err(not_found(reason, &fetcher)))
     }
 }
 
@@ -211,7 +211,7 @@ impl Handle<Bump> for QueueConsole {
         &mut self,
         Bump { attr_path }: Bump,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, Answered<Bump>> {
+    ) -> Handled<Self, Answered<Bump>> {
         let asked = attr_path.clone();
         let answer = self.requests.request(|reply| StoreRequest::Bump { attr_path: asked, reply });
         after(answer, cx, "store", move |_, done, _| match done {
@@ -231,7 +231,7 @@ impl Handle<Requeue> for QueueConsole {
         &mut self,
         Requeue { attr_path }: Requeue,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, Answered<Requeue>> {
+    ) -> Handled<Self, Answered<Requeue>> {
         let unknown = not_found("no job of this path was handed out", &attr_path);
         let answer = self.requests.request(|reply| StoreRequest::Requeue { attr_path, reply });
         after(answer, cx, "store", |_, done, _| {
@@ -244,13 +244,13 @@ impl Handle<Requeue> for QueueConsole {
 }
 
 impl Handle<Pause> for QueueConsole {
-    fn handle(&mut self, verb: Pause, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Pause>> {
+    fn handle(&mut self, verb: Pause, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Pause>> {
         self.set_pause(Some(Until::pause(verb.until.as_ref())), cx)
     }
 }
 
 impl Handle<Resume> for QueueConsole {
-    fn handle(&mut self, _: Resume, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Resume>> {
+    fn handle(&mut self, _: Resume, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Resume>> {
         self.set_pause(None, cx)
     }
 }
@@ -262,7 +262,7 @@ impl QueueConsole {
         &self,
         pause: Option<PauseSpan>,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, ConsoleReply<Paused>> {
+    ) -> Handled<Self, ConsoleReply<Paused>> {
         let recorded = self.chores.request(|reply| Chore::RecordPause(pause, reply));
         after(recorded, cx, "housekeeper", move |console, recorded, cx| {
             recorded.map_err(|error| refused(Fault::from_error(&error)))?;
@@ -327,12 +327,12 @@ impl QueueConsole {
         cx: &mut ChildCx<'_, Self>,
         chore: impl FnOnce(Reply<messages::Answer<T>>) -> Chore,
         convert: impl FnOnce(T) -> R + 'static,
-    ) -> Answer<Self, ConsoleReply<R>> {
+    ) -> Handled<Self, ConsoleReply<R>> {
         let question = match self.chores.request(chore) {
             Ok(question) => question,
-            Err(full) => return Answer::now(Err(refused(full))),
+            Err(full) => return Handled::now(Err(refused(full))),
         };
-        let (mut reply, answer) = Answer::later();
+        let (mut reply, answer) = Handled::later();
         let forward = async move {
             tokio::select! {
                 biased;
@@ -354,13 +354,13 @@ fn after<T: 'static, R: Send + 'static>(
     cx: &mut ChildCx<'_, QueueConsole>,
     child: &'static str,
     done: impl FnOnce(&mut QueueConsole, T, &mut ChildCx<'_, QueueConsole>) -> ConsoleReply<R> + 'static,
-) -> Answer<QueueConsole, ConsoleReply<R>> {
+) -> Handled<QueueConsole, ConsoleReply<R>> {
     match answer {
         Ok(answer) => cx.atomically(answer, move |console, answer, cx| match answer {
             Ok(answer) => done(console, answer, cx),
             Err(_) => Err(refused(restarted(child))),
         }),
-        Err(full) => Answer::now(Err(refused(full))),
+        Err(full) => Handled::now(Err(refused(full))),
     }
 }
 

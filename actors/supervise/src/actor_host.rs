@@ -16,7 +16,7 @@ use actix::{
 use crate::{
     Exit,
     activity::blocking,
-    child::{ActorHost, Answer, AnswerKind, Child, ChildCx, Handle, NextChild, NextIncarnation, Shared},
+    child::{ActorHost, Child, ChildCx, Handle, Handled, HandledKind, NextChild, NextIncarnation, Shared},
     guard::guard,
     in_progress::WorkGuard,
     mailbox_stats::{MessageStats, Permit},
@@ -176,7 +176,7 @@ impl Drop for HandlingTimer {
 /// Result of handling an envelope; after a purge there is no answer, and the caller gets `AskError::Lost`.
 pub(crate) enum Delivery<A: Child, R> {
     Purged,
-    Answered(Answer<A, R>, HandlingTimer),
+    Answered(Handled<A, R>, HandlingTimer),
 }
 
 impl<A, M> Handler<Envelope<M>> for ActorHost<A>
@@ -212,7 +212,7 @@ where
     M: Message,
 {
     fn handle(self, ctx: &mut Context<ActorHost<A>>, sender: Option<OneshotSender<M::Result>>) {
-        let Delivery::Answered(Answer(form), timer) = self else {
+        let Delivery::Answered(Handled(form), timer) = self else {
             return;
         };
         let answer = |value, sender: Option<OneshotSender<M::Result>>| {
@@ -220,16 +220,16 @@ where
             let _ = sender.map(|sender| sender.send(value));
         };
         match form {
-            AnswerKind::Now(value) => {
+            HandledKind::Now(value) => {
                 // Before the answer, so that the caller sees no work in progress.
                 drop(timer);
                 answer(value, sender);
             }
-            AnswerKind::Atomic(future) => ctx.wait(Atomically(future).map(move |value, _, _| {
+            HandledKind::Atomic(future) => ctx.wait(Atomically(future).map(move |value, _, _| {
                 drop(timer);
                 answer(value, sender);
             })),
-            AnswerKind::Later(pending) => {
+            HandledKind::Later(pending) => {
                 // Without a value the sender is dropped, and the caller gets `AskError::Lost`.
                 let forward = async move {
                     match sender {

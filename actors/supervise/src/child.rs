@@ -33,22 +33,22 @@ pub trait Child: Sized + Unpin + 'static {
 /// Handles messages of type `M`.
 pub trait Handle<M: Message>: Child {
     /// Handles one message. It must not block; blocking code belongs in a thread child.
-    fn handle(&mut self, message: M, cx: &mut ChildCx<'_, Self>) -> Answer<Self, M::Result>;
+    fn handle(&mut self, message: M, cx: &mut ChildCx<'_, Self>) -> Handled<Self, M::Result>;
 }
 
-/// Answer to a message: now, after a future ([`ChildCx::atomically`]), or later.
-pub struct Answer<A: Child, R>(pub(crate) AnswerKind<A, R>);
+/// Result of a handler: the answer now, after a future ([`ChildCx::atomically`]), or later.
+pub struct Handled<A: Child, R>(pub(crate) HandledKind<A, R>);
 
-pub(crate) enum AnswerKind<A: Child, R> {
+pub(crate) enum HandledKind<A: Child, R> {
     Now(R),
     Atomic(LocalBoxActorFuture<ActorHost<A>, R>),
     Later(Pending<R>),
 }
 
-impl<A: Child, R> Answer<A, R> {
+impl<A: Child, R> Handled<A, R> {
     /// Creates an immediate answer.
     pub fn now(value: R) -> Self {
-        Self(AnswerKind::Now(value))
+        Self(HandledKind::Now(value))
     }
 
     /// Creates an answer that is sent later by the returned reply; other messages are handled meanwhile.
@@ -58,11 +58,11 @@ impl<A: Child, R> Answer<A, R> {
     /// does.
     pub fn later() -> (Reply<R>, Self) {
         let (reply, answer) = reply();
-        (reply, Self(AnswerKind::Later(answer)))
+        (reply, Self(HandledKind::Later(answer)))
     }
 }
 
-impl<A: Child> Answer<A, ()> {
+impl<A: Child> Handled<A, ()> {
     /// Creates an empty answer.
     pub fn done() -> Self {
         Self::now(())
@@ -191,9 +191,9 @@ impl<A: Child> ChildCx<'_, A> {
         &mut self,
         future: impl Future<Output = T> + 'static,
         then: impl FnOnce(&mut A, T, &mut ChildCx<'_, A>) -> R + 'static,
-    ) -> Answer<A, R> {
+    ) -> Handled<A, R> {
         let future = wrap_future::<_, ActorHost<A>>(future)
             .map(move |output, host, ctx| host.with(ctx, |child, cx| then(child, output, cx)));
-        Answer(AnswerKind::Atomic(Box::pin(future)))
+        Handled(HandledKind::Atomic(Box::pin(future)))
     }
 }

@@ -69,7 +69,7 @@ mod work_log;
 pub use actix::Message;
 pub use block_on::block_on;
 pub use branch::{is_in_branch, without_root};
-pub use child::{Answer, Child, ChildCx, Handle};
+pub use child::{Child, ChildCx, Handle, Handled};
 pub use clock::{ClockJump, clock_jump, now_ms};
 pub use command::Command;
 pub use console::{

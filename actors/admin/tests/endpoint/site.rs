@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use orchestrator_admin::{AdminConfig, Binding, ProgramInfo, child_spec};
 use orchestrator_subsystem::wire::{ErrorBody, TreeSnapshot};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleVerb, Effect, Factory, Handle,
+    Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleVerb, Effect, Factory, Handle, Handled,
     LinkReporter, Mailbox, Message, MetricKind, Placement, Strategy, SupervisorSpec, Tree, VerbSchemas,
     mailbox, testing::TestTree,
 };
@@ -46,7 +46,7 @@ impl Message for AskOther {
 impl Child for Store {}
 
 impl Handle<AskOther> for Store {
-    fn handle(&mut self, ask: AskOther, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, ask: AskOther, cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         let asked = async move {
             ask.barrier.wait().await;
             // The other one may not answer in time.
@@ -57,9 +57,9 @@ impl Handle<AskOther> for Store {
 }
 
 impl Handle<Block> for Store {
-    fn handle(&mut self, block: Block, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, block: Block, _cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         std::thread::sleep(block.0);
-        Answer::done()
+        Handled::done()
     }
 }
 
@@ -75,12 +75,12 @@ impl<const N: usize> Message for Verb<N> {
 }
 
 impl<const N: usize> Handle<Verb<N>> for Store {
-    fn handle(&mut self, Verb(args): Verb<N>, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply> {
+    fn handle(&mut self, Verb(args): Verb<N>, cx: &mut ChildCx<'_, Self>) -> Handled<Self, ConsoleReply> {
         match VERBS[N] {
-            "echo" => Answer::now(Ok(json!({ "echo": args }))),
-            "look" => Answer::now(Ok(json!({ "seen": true }))),
-            "picky" => Answer::now(Err(ConsoleError::BadArguments("`n` is missing".to_owned()))),
-            "busy" => Answer::now(Err(ConsoleError::Refused("the store is draining".to_owned()))),
+            "echo" => Handled::now(Ok(json!({ "echo": args }))),
+            "look" => Handled::now(Ok(json!({ "seen": true }))),
+            "picky" => Handled::now(Err(ConsoleError::BadArguments("`n` is missing".to_owned()))),
+            "busy" => Handled::now(Err(ConsoleError::Refused("the store is draining".to_owned()))),
             "hang" => cx.atomically(std::future::pending::<()>(), |_, (), _| Ok(Value::Null)),
             _ => panic!("requested by the test"),
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use orchestrator_subsystem::{Answered, Until, Verbs, route::Each};
 use orchestrator_supervise::{
-    Answer, ChildCx, ChildSpec, Command, ConsoleError, ConsoleReply, Handle, Origin, State, Vitals, sanitize,
+    ChildCx, ChildSpec, Command, ConsoleError, ConsoleReply, Handle, Handled, Origin, State, Vitals, sanitize,
 };
 
 use super::CatalogPoller;
@@ -64,9 +64,9 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
         (rule, reason): (Option<String>, String),
         command: Command,
         cx: &mut ChildCx<'_, Self>,
-    ) -> Answer<Self, ConsoleReply<PausedRules>> {
+    ) -> Handled<Self, ConsoleReply<PausedRules>> {
         if let Some(Err(error)) = rule.as_deref().map(|rule| self.check_rule(rule)) {
-            return Answer::now(Err(error));
+            return Handled::now(Err(error));
         }
         let rules = rule.map_or_else(|| self.rules.names(), |rule| vec![rule]);
         let paths: Vec<_> = rules.iter().map(|rule| self.path(&ChildSpec::id_of(rule))).collect();
@@ -100,9 +100,9 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
 }
 
 impl<S: Service + Clone + Unpin + Send + 'static> Handle<Status> for CatalogPoller<S> {
-    fn handle(&mut self, _: Status, _: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Status>> {
+    fn handle(&mut self, _: Status, _: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Status>> {
         let notices = self.notices.state();
-        Answer::now(Ok(CatalogStatus {
+        Handled::now(Ok(CatalogStatus {
             catalog: self.config.name.clone(),
             base: self.config.base.clone(),
             agent: self.config.agent().to_owned(),
@@ -118,20 +118,20 @@ impl<S: Service + Clone + Unpin + Send + 'static> Handle<Status> for CatalogPoll
 }
 
 impl<S: Service + Clone + Unpin + Send + 'static> Handle<RunOnce> for CatalogPoller<S> {
-    fn handle(&mut self, verb: RunOnce, _: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<RunOnce>> {
-        Answer::now(self.run_once(verb))
+    fn handle(&mut self, verb: RunOnce, _: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<RunOnce>> {
+        Handled::now(self.run_once(verb))
     }
 }
 
 impl<S: Service + Clone + Unpin + Send + 'static> Handle<Pause> for CatalogPoller<S> {
-    fn handle(&mut self, verb: Pause, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Pause>> {
+    fn handle(&mut self, verb: Pause, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Pause>> {
         let pause = Until::pause(verb.until.as_ref());
         self.set_paused((verb.rule, verb.reason), Command::Pause(pause), cx)
     }
 }
 
 impl<S: Service + Clone + Unpin + Send + 'static> Handle<Resume> for CatalogPoller<S> {
-    fn handle(&mut self, verb: Resume, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<Resume>> {
+    fn handle(&mut self, verb: Resume, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Resume>> {
         self.set_paused((verb.rule, verb.reason), Command::Resume, cx)
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use orchestrator_exchange::{JobEnd, JobFinished, JobOffered, JobQueue, JobTakenBack, JobWithdrawn};
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ChildSpec, Factory, Handle, Reply, StopToken, Strategy, SupervisorSpec, mailbox,
+    Child, ChildCx, ChildSpec, Factory, Handle, Handled, Reply, StopToken, Strategy, SupervisorSpec, mailbox,
     testing::{TestTree, eventually},
 };
 use parking_lot::Mutex;
@@ -31,23 +31,23 @@ struct StandIn(Arc<Mutex<Taken>>);
 impl Child for StandIn {}
 
 impl Handle<JobOffered> for StandIn {
-    fn handle(&mut self, offer: JobOffered, _: &mut ChildCx<'_, Self>) -> Answer<Self, JobEnd> {
-        let (reply, answer) = Answer::later();
+    fn handle(&mut self, offer: JobOffered, _: &mut ChildCx<'_, Self>) -> Handled<Self, JobEnd> {
+        let (reply, answer) = Handled::later();
         self.0.lock().offers.push((offer, reply));
         answer
     }
 }
 
 impl Handle<JobWithdrawn> for StandIn {
-    fn handle(&mut self, withdrawn: JobWithdrawn, _: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, withdrawn: JobWithdrawn, _: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         self.0.lock().withdrawn.push(withdrawn);
-        Answer::done()
+        Handled::done()
     }
 }
 
 impl Handle<JobTakenBack> for StandIn {
-    fn handle(&mut self, _: JobTakenBack, _: &mut ChildCx<'_, Self>) -> Answer<Self, bool> {
-        Answer::now(!self.0.lock().is_handed_out)
+    fn handle(&mut self, _: JobTakenBack, _: &mut ChildCx<'_, Self>) -> Handled<Self, bool> {
+        Handled::now(!self.0.lock().is_handed_out)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_subsystem::Answered;
-use orchestrator_supervise::{Answer, ChildCx, ConsoleReply, Handle, Outbox, Reply};
+use orchestrator_supervise::{ChildCx, ConsoleReply, Handle, Handled, Outbox, Reply};
 use tokio::time::Instant;
 
 use super::{QueueConsole, refused, restarted};
@@ -17,14 +17,20 @@ use crate::{
 const ANSWER_AFTER: Duration = Duration::from_millis(1_200);
 
 impl Handle<RequeueAll> for QueueConsole {
-    fn handle(&mut self, verb: RequeueAll, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<RequeueAll>> {
+    fn handle(
+        &mut self,
+        verb: RequeueAll,
+        cx: &mut ChildCx<'_, Self>,
+    ) -> Handled<Self, Answered<RequeueAll>> {
         if self.requeues {
-            return Answer::now(Err(refused("jobs are being requeued by another request: wait for its end")));
+            return Handled::now(Err(refused(
+                "jobs are being requeued by another request: wait for its end",
+            )));
         }
         self.requeues = true;
         let RequeueAll { state, code, since, until, pattern, reason: _ } = verb;
         let filter = JobFilter { state, pattern, exit_code: code, since, until };
-        let (reply, answer) = Answer::later();
+        let (reply, answer) = Handled::later();
         let work = requeue_all(self.requests.clone(), filter.into(), reply);
         cx.spawn(work, |console, requeued, cx| {
             console.requeues = false;
@@ -39,9 +45,9 @@ impl Handle<RequeueAll> for QueueConsole {
 }
 
 impl Handle<BumpAll> for QueueConsole {
-    fn handle(&mut self, verb: BumpAll, cx: &mut ChildCx<'_, Self>) -> Answer<Self, Answered<BumpAll>> {
+    fn handle(&mut self, verb: BumpAll, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<BumpAll>> {
         let (requests, chores) = (self.requests.clone(), self.chores.clone());
-        let (reply, answer) = Answer::later();
+        let (reply, answer) = Handled::later();
         cx.spawn(
             async move {
                 // The operator may have stopped waiting.

@@ -2,8 +2,8 @@
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    Answer, AskError, Child, ChildCx, ChildSpec, ConsoleCallError, ConsoleError, ConsoleReply, ConsoleVerb,
-    Effect, Factory, Handle, Message, Strategy, SupervisorSpec, VerbSchemas, mailbox, testing::TestTree,
+    AskError, Child, ChildCx, ChildSpec, ConsoleCallError, ConsoleError, ConsoleReply, ConsoleVerb, Effect,
+    Factory, Handle, Handled, Message, Strategy, SupervisorSpec, VerbSchemas, mailbox, testing::TestTree,
 };
 use serde_json::{Value, json};
 
@@ -25,8 +25,8 @@ impl Message for Echo {
 }
 
 impl Handle<Echo> for Console {
-    fn handle(&mut self, echo: Echo, _: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply<String>> {
-        Answer::now(Ok(echo.text))
+    fn handle(&mut self, echo: Echo, _: &mut ChildCx<'_, Self>) -> Handled<Self, ConsoleReply<String>> {
+        Handled::now(Ok(echo.text))
     }
 }
 
@@ -38,7 +38,7 @@ impl Message for Hang {
 }
 
 impl Handle<Hang> for Console {
-    fn handle(&mut self, _: Hang, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ConsoleReply<()>> {
+    fn handle(&mut self, _: Hang, cx: &mut ChildCx<'_, Self>) -> Handled<Self, ConsoleReply<()>> {
         cx.atomically(std::future::pending(), |_, (), _| Ok(()))
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use orchestrator_supervise::{
-    Answer, AskError, Backoff, Child, ChildCx, ChildSpec, Command, EventKind, Exit, Factory, Fault, Handle,
+    AskError, Backoff, Child, ChildCx, ChildSpec, Command, EventKind, Exit, Factory, Fault, Handle, Handled,
     Limits, Mailbox, MailboxSlot, Message, Origin, Shutdown, StartCx, Tree, mailbox, testing::eventually,
 };
 
@@ -95,13 +95,13 @@ impl Message for Ping {
 }
 
 impl Handle<Ping> for Probe {
-    fn handle(&mut self, Ping(n): Ping, cx: &mut ChildCx<'_, Self>) -> Answer<Self, u64> {
+    fn handle(&mut self, Ping(n): Ping, cx: &mut ChildCx<'_, Self>) -> Handled<Self, u64> {
         self.note(&n.to_string());
-        Answer::now(cx.incarnation())
+        Handled::now(cx.incarnation())
     }
 }
 
-type Action = Box<dyn FnOnce(&mut Probe, &mut ChildCx<'_, Probe>) -> Answer<Probe, ()> + Send>;
+type Action = Box<dyn FnOnce(&mut Probe, &mut ChildCx<'_, Probe>) -> Handled<Probe, ()> + Send>;
 
 /// Message that carries out an action inside the actor.
 pub(crate) struct Do(pub Action);
@@ -111,7 +111,7 @@ impl Message for Do {
 }
 
 impl Handle<Do> for Probe {
-    fn handle(&mut self, action: Do, cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, action: Do, cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         (action.0)(self, cx)
     }
 }
@@ -119,7 +119,7 @@ impl Handle<Do> for Probe {
 pub(crate) fn act(action: impl FnOnce(&mut Probe, &mut ChildCx<'_, Probe>) + Send + 'static) -> Do {
     Do(Box::new(move |probe, cx| {
         action(probe, cx);
-        Answer::done()
+        Handled::done()
     }))
 }
 

@@ -7,8 +7,8 @@ use std::{
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    Answer, AskError, ChildSpec, Command, Durable, EventKind, Factory, Reply, Strategy, SupervisorSpec, Tree,
-    mailbox,
+    AskError, ChildSpec, Command, Durable, EventKind, Factory, Handled, Reply, Strategy, SupervisorSpec,
+    Tree, mailbox,
     testing::{TestTree, eventually},
 };
 
@@ -23,7 +23,7 @@ fn asks_for(path: &'static str, tree: &Tree) -> Do {
     Do(Box::new(move |probe, _| {
         tree.request_restart(path, &origin()).unwrap();
         probe.note("goes on");
-        Answer::done()
+        Handled::done()
     }))
 }
 
@@ -83,7 +83,7 @@ type Kept = Arc<Mutex<Vec<Reply<()>>>>;
 fn answered_later(kept: &Kept) -> Do {
     let kept = kept.clone();
     Do(Box::new(move |_, _| {
-        let (reply, answer) = Answer::later();
+        let (reply, answer) = Handled::later();
         kept.lock().unwrap().push(reply);
         answer
     }))

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use orchestrator_supervise::{
-    Answer, Child, ChildCx, ChildSpec, Factory, Handle, InboxSlot, Outbox, Placement, Strategy,
+    Child, ChildCx, ChildSpec, Factory, Handle, Handled, InboxSlot, Outbox, Placement, Strategy,
     SupervisorSpec, Tree, inbox, mailbox,
     testing::{TestTree, eventually},
 };
@@ -109,9 +109,9 @@ struct Collector(Outbox<WorkerPinged>);
 impl Child for Collector {}
 
 impl Handle<WorkerPinged> for Collector {
-    fn handle(&mut self, ping: WorkerPinged, _cx: &mut ChildCx<'_, Self>) -> Answer<Self, ()> {
+    fn handle(&mut self, ping: WorkerPinged, _cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
         self.0.tell(ping).expect("room for it");
-        Answer::done()
+        Handled::done()
     }
 }
 
