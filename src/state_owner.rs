@@ -34,7 +34,7 @@ pub(crate) struct Failed(pub(crate) ExitStatus);
 /// The files belong to two users.
 pub(crate) fn of_state(config: &Config) -> Result<Option<Owner>> {
     let mut found: Option<(Option<Owner>, String)> = None;
-    for kept in if geteuid().is_root() { topology::kept(config).files } else { Vec::new() } {
+    for kept in if geteuid().is_root() { topology::files_to_back_up(config).files } else { Vec::new() } {
         let (owner, exists) = on_the_way(&kept.path)?;
         if owner.is_none() && !exists {
             continue;

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use orchestrator_admin::{AdminConfig, ProgramInfo};
-use orchestrator_subsystem::{Kept, ProgressSource, section::SectionReload};
+use orchestrator_subsystem::{BackupSet, ProgressSource, section::SectionReload};
 use orchestrator_supervise::{Backoff, Limits, Strategy, SupervisorSpec};
 
 use crate::{
@@ -82,19 +82,19 @@ fn endpoint(config: &Config) -> AdminConfig {
 }
 
 /// All that must survive a restart, for backups.
-pub(crate) fn kept(config: &Config) -> Kept {
-    let mut kept = Kept::default();
+pub(crate) fn files_to_back_up(config: &Config) -> BackupSet {
+    let mut set = BackupSet::default();
     // Before the queue, whose failed jobs it numbers: an occurrence may come twice after a restore, and none
     // is left out.
     #[cfg(feature = "hooks")]
     if !config.program.hook.is_empty() {
         use orchestrator_edge::sqlite::{check, copy};
-        kept = kept.database("hooks/outbox", &outbox(config), copy, check);
+        set = set.database("hooks/outbox", &outbox(config), copy, check);
     }
     for section in &config.sections {
-        kept = kept.and(section.name(), section.kept());
+        set = set.and(section.name(), section.files_to_back_up());
     }
-    kept.and("admin", endpoint(config).kept(&subsystem_names(config)))
+    set.and("admin", endpoint(config).files_to_back_up(&subsystem_names(config)))
 }
 
 /// Database of the occurrences that wait for hooks.

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use orchestrator_admin::timestamp::rfc3339;
 use orchestrator_edge::{FileIdentity, open_regular, open_regular_no_link, with_suffix};
-use orchestrator_subsystem::{KeptFile, KeptKind};
+use orchestrator_subsystem::{BackupFile, BackupKind};
 use orchestrator_supervise::now_ms;
 use tempfile::TempDir;
 
@@ -89,15 +89,15 @@ fn begin(partial: &Path) -> Result<File> {
 }
 
 fn write(partial: &Path, config: &Config, sources: &Sources) -> Result<Manifest> {
-    let kept = topology::kept(config);
+    let set = topology::files_to_back_up(config);
     let mut manifest = Manifest {
         version: manifest::VERSION,
         program: env!("CARGO_PKG_VERSION").to_owned(),
         begun: rfc3339(now_ms()),
         entries: Vec::new(),
-        not_included: kept.elsewhere,
+        not_included: set.elsewhere,
     };
-    for file in &kept.files {
+    for file in &set.files {
         let entry = entry(partial, file).with_context(|| format!("cannot copy {}", file.path.display()))?;
         manifest.entries.push(entry);
     }
@@ -122,11 +122,11 @@ fn write(partial: &Path, config: &Config, sources: &Sources) -> Result<Manifest>
 }
 
 /// Copies what is at the path of `kept`.
-fn entry(partial: &Path, kept: &KeptFile) -> Result<Entry> {
+fn entry(partial: &Path, kept: &BackupFile) -> Result<Entry> {
     let name = Path::new(&kept.role);
     let (mut user_version, mut files) = (None, Vec::new());
     let kind = match kept.kind {
-        KeptKind::Database { copy, check } => {
+        BackupKind::Database { copy, check } => {
             if durable::exists(&kept.path) {
                 let mode = fs::metadata(&kept.path)?.permissions().mode();
                 let folder = folder_for_sqlite(partial)?;
@@ -146,16 +146,16 @@ fn entry(partial: &Path, kept: &KeptFile) -> Result<Entry> {
             }
             Kind::Database
         }
-        KeptKind::File => {
+        BackupKind::File => {
             files.extend(store(partial, name, open(open_regular_no_link, &kept.path)?)?);
             Kind::File
         }
-        KeptKind::Lines => {
+        BackupKind::Lines => {
             let lines = open(open_regular, &kept.path)?.map(whole_lines).transpose()?;
             files.extend(store(partial, name, lines)?);
             Kind::File
         }
-        KeptKind::Directory => {
+        BackupKind::Directory => {
             for found in names_in(&kept.path)? {
                 let file = open(open_regular_no_link, &kept.path.join(&found))?;
                 files.extend(store(partial, &name.join(&found), file)?);

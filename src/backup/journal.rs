@@ -111,7 +111,7 @@ pub(crate) fn recover(config: &Config, sources: Option<&Sources>) -> Result<Opti
 
 /// Path of each role after all links. A path whose directory does not exist has no journal.
 fn bases(config: &Config) -> BTreeMap<String, PathBuf> {
-    let kept = topology::kept(config).files.into_iter();
+    let kept = topology::files_to_back_up(config).files.into_iter();
     kept.filter_map(|file| Some((file.role, durable::resolve(&file.path).ok()?))).collect()
 }
 

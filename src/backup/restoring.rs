@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use orchestrator_edge::{DatabaseLock, read_regular, with_suffix};
-use orchestrator_subsystem::{KeptFile, KeptKind};
+use orchestrator_subsystem::{BackupFile, BackupKind};
 use rustix::process::geteuid;
 use serde::Serialize;
 
@@ -63,7 +63,7 @@ pub(crate) fn restore(directory: &Path, sources: &Sources) -> Result<Option<Rest
         return handing_over::send(directory, &text, &manifest, owner).map(|()| None);
     }
     let mut notes: Vec<_> = journal::recover(&config, Some(sources))?.into_iter().collect();
-    let pairs = pairs(&manifest, topology::kept(&config).files)?;
+    let pairs = pairs(&manifest, topology::files_to_back_up(&config).files)?;
     let locks = lock(&config, &pairs)?;
     let mut moves = Vec::new();
     let prepared = pairs.iter().try_for_each(|(entry, kept)| {
@@ -126,7 +126,7 @@ fn restore_configuration(backup: &Backup, path: &Path, copy: &CopiedFile) -> Res
 }
 
 /// Each entry with its file of the present configuration.
-fn pairs(manifest: &Manifest, kept: Vec<KeptFile>) -> Result<Vec<(&Entry, KeptFile)>> {
+fn pairs(manifest: &Manifest, kept: Vec<BackupFile>) -> Result<Vec<(&Entry, BackupFile)>> {
     let mut pairs = Vec::new();
     for entry in manifest.entries.iter().filter(|entry| entry.kind != Kind::Configuration) {
         let Entry { role, files, .. } = entry;
@@ -139,9 +139,9 @@ fn pairs(manifest: &Manifest, kept: Vec<KeptFile>) -> Result<Vec<(&Entry, KeptFi
             continue;
         };
         let (kind, is_expected): (_, fn(&CopiedFile, &str) -> bool) = match kept.kind {
-            KeptKind::Database { .. } => (Kind::Database, |file, role| file.name == Path::new(role)),
-            KeptKind::File | KeptKind::Lines => (Kind::File, |file, role| file.name == Path::new(role)),
-            KeptKind::Directory => {
+            BackupKind::Database { .. } => (Kind::Database, |file, role| file.name == Path::new(role)),
+            BackupKind::File | BackupKind::Lines => (Kind::File, |file, role| file.name == Path::new(role)),
+            BackupKind::Directory => {
                 (Kind::Directory, |file, role| durable::parent(&file.name) == Path::new(role))
             }
         };
@@ -155,12 +155,12 @@ fn pairs(manifest: &Manifest, kept: Vec<KeptFile>) -> Result<Vec<(&Entry, KeptFi
 }
 
 /// Locks the databases, as an instance does. An instance without a database is recognised by its endpoint.
-fn lock(config: &Config, pairs: &[(&Entry, KeptFile)]) -> Result<Vec<DatabaseLock>> {
+fn lock(config: &Config, pairs: &[(&Entry, BackupFile)]) -> Result<Vec<DatabaseLock>> {
     let mut locks = Vec::new();
     for (_, kept) in pairs {
         let (path, parent) = (&kept.path, durable::parent(&kept.path));
         fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
-        if matches!(kept.kind, KeptKind::Database { .. }) {
+        if matches!(kept.kind, BackupKind::Database { .. }) {
             match DatabaseLock::take(path) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     bail!("an instance runs with {}: stop it, and repeat the restore", path.display())
@@ -180,7 +180,7 @@ fn lock(config: &Config, pairs: &[(&Entry, KeptFile)]) -> Result<Vec<DatabaseLoc
 }
 
 /// Copies the files of an entry beside their target, and adds the renames that put them there.
-fn prepare(backup: &Backup, entry: &Entry, kept: &KeptFile, moves: &mut Vec<Move>) -> Result<()> {
+fn prepare(backup: &Backup, entry: &Entry, kept: &BackupFile, moves: &mut Vec<Move>) -> Result<()> {
     let base = durable::resolve(&kept.path)?;
     let each = |suffix: &str, has_new| {
         let (role, suffix) = (entry.role.clone(), suffix.to_owned());
@@ -202,7 +202,7 @@ fn prepare(backup: &Backup, entry: &Entry, kept: &KeptFile, moves: &mut Vec<Move
         let name = file.name.strip_prefix(&entry.role)?;
         let to = if name.as_os_str().is_empty() { new.clone() } else { new.join(name) };
         backup.copy(file, &to)?;
-        if let KeptKind::Database { check, .. } = kept.kind {
+        if let BackupKind::Database { check, .. } = kept.kind {
             check(&to).map_err(|fault| anyhow::anyhow!("{} is damaged: {fault}", entry.role))?;
         }
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use orchestrator_edge::{SocketAccess, SocketListener, check_socket_path};
-use orchestrator_subsystem::{Kept, KeptKind};
+use orchestrator_subsystem::{BackupKind, BackupSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -131,16 +131,16 @@ impl AdminConfig {
     }
 
     /// Files of an instance with these subsystems. The tokens are the operator's.
-    pub fn kept(&self, subsystems: &[String]) -> Kept {
-        let mut kept = Kept::default();
+    pub fn files_to_back_up(&self, subsystems: &[String]) -> BackupSet {
+        let mut set = BackupSet::default();
         if let Some(path) = self.history_path(subsystems) {
-            kept = kept.with("history", &path, KeptKind::File);
+            set = set.with("history", &path, BackupKind::File);
         }
         // The newest first: a file that is renamed meanwhile is copied twice, and none is left out.
         for (suffix, path) in self.audit_path().into_iter().flat_map(audit::files) {
-            kept = kept.with(&format!("audit{suffix}"), &path, KeptKind::Lines);
+            set = set.with(&format!("audit{suffix}"), &path, BackupKind::Lines);
         }
-        kept
+        set
     }
 
     /// Address at which an instance with this configuration would listen and another process listens now.

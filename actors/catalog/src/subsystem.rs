@@ -1,7 +1,7 @@
 //! Entry of this crate in the list of subsystems.
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Exchange, Kept, NoCommand, Original, OriginalContext, OriginalFile,
+    BackupSet, Branch, CommandError, Context, Exchange, NoCommand, Original, OriginalContext, OriginalFile,
     Subsystem, VerbCommand,
 };
 
@@ -92,9 +92,9 @@ impl Subsystem for Catalogs {
         check(all)
     }
 
-    fn kept(all: &Self::Config) -> Kept {
-        all.iter().fold(Kept::default(), |kept, catalog| {
-            kept.elsewhere(format!("rows and claims of {}, in ERMrest at {}", catalog.name, catalog.base))
+    fn files_to_back_up(all: &Self::Config) -> BackupSet {
+        all.iter().fold(BackupSet::default(), |set, catalog| {
+            set.elsewhere(format!("rows and claims of {}, in ERMrest at {}", catalog.name, catalog.base))
         })
     }
 

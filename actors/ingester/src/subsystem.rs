@@ -2,7 +2,7 @@
 
 use orchestrator_edge::without_credentials;
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Exchange, Kept, KeptKind, Original, OriginalContext, OriginalFile,
+    BackupKind, BackupSet, Branch, CommandError, Context, Exchange, Original, OriginalContext, OriginalFile,
     Subsystem, VerbCommand,
 };
 use orchestrator_supervise::ChildSpec;
@@ -87,19 +87,19 @@ impl Subsystem for Ingesters {
     }
 
     /// The records of mappings. Dumps are measurements, and spill files end with the process.
-    fn kept(all: &Self::Config) -> Kept {
-        all.iter().fold(Kept::default(), |kept, config| {
+    fn files_to_back_up(all: &Self::Config) -> BackupSet {
+        all.iter().fold(BackupSet::default(), |set, config| {
             let name = config.name();
-            let kept = match &config.on_finished {
+            let set = match &config.on_finished {
                 Some(finished) => {
                     let role = format!("{}/records", ChildSpec::id_of(&name));
-                    kept.with(&role, &finished.directory(&name), KeptKind::Directory)
+                    set.with(&role, &finished.directory(&name), BackupKind::Directory)
                 }
-                None => kept,
+                None => set,
             };
             let file = config.redis_url_file.as_ref().map(|file| file.display().to_string());
             let at = file.or_else(|| without_credentials(&config.redis_url)).unwrap_or_default();
-            kept.elsewhere(format!("mappings and positions of {name}, in Redis at {at}"))
+            set.elsewhere(format!("mappings and positions of {name}, in Redis at {at}"))
         })
     }
 

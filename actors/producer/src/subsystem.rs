@@ -1,8 +1,8 @@
 //! Implementation of [`Subsystem`].
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Exchange, Kept, Original, OriginalContext, OriginalFile, ProgressSource,
-    Subsystem, VerbCommand,
+    BackupSet, Branch, CommandError, Context, Exchange, Original, OriginalContext, OriginalFile,
+    ProgressSource, Subsystem, VerbCommand,
 };
 
 use crate::{
@@ -65,8 +65,8 @@ impl Subsystem for Producer {
         preflight(config)
     }
 
-    fn kept(config: &ProducerConfig) -> Kept {
-        Kept::default()
+    fn files_to_back_up(config: &ProducerConfig) -> BackupSet {
+        BackupSet::default()
             .elsewhere(format!("stencils, tangles and progress, in MongoDB at {}", config.mongodb.endpoint()))
             .elsewhere(format!("jobs, in Faktory at {}", config.faktory.endpoint()))
     }

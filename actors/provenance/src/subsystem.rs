@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Exchange, Kept, Original, OriginalContext, OriginalFile, Subsystem,
+    BackupSet, Branch, CommandError, Context, Exchange, Original, OriginalContext, OriginalFile, Subsystem,
     VerbCommand,
 };
 
@@ -76,8 +76,8 @@ impl Subsystem for Provenance {
         config.own_file().and_then(Path::parent).map(Path::to_owned)
     }
 
-    fn kept(config: &ProvenanceConfig) -> Kept {
-        stores::kept(config)
+    fn files_to_back_up(config: &ProvenanceConfig) -> BackupSet {
+        stores::files_to_back_up(config)
     }
 
     fn greeting(config: &ProvenanceConfig) -> String {

@@ -38,7 +38,7 @@ use std::{sync::Arc, time::Duration};
 
 use orchestrator_edge::sqlite as copies;
 use orchestrator_exchange::Exchange;
-use orchestrator_subsystem::{Kept, KeptKind};
+use orchestrator_subsystem::{BackupKind, BackupSet};
 use orchestrator_supervise::{
     ChildSpec, Durable, Factory, Limits, OnRestart, Placement, Shutdown, Strategy, SupervisorSpec, inbox,
     mailbox,
@@ -263,21 +263,21 @@ pub(crate) fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
 }
 
 /// Without the fetcher files, which belong to the fetchers.
-pub(crate) fn kept(config: &QueueConfig) -> Kept {
+pub(crate) fn files_to_back_up(config: &QueueConfig) -> BackupSet {
     #[cfg(feature = "postgres")]
     if config.store == StoreKind::Postgres {
         // The database is the server's to back up.
-        return Kept::default()
-            .with("instance", &instance_file(&config.input_dir), KeptKind::File)
+        return BackupSet::default()
+            .with("instance", &instance_file(&config.input_dir), BackupKind::File)
             .elsewhere(format!(
                 "the database at {}: back it up with the server",
                 config.postgres.endpoint()
             ));
     }
-    Kept::default().database("database", &config.database, copies::copy, copies::check).with(
+    BackupSet::default().database("database", &config.database, copies::copy, copies::check).with(
         "pause",
         &pause_file::path(&config.database),
-        KeptKind::File,
+        BackupKind::File,
     )
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use orchestrator_subsystem::{
-    Branch, CommandError, Context, Exchange, Kept, Original, OriginalContext, OriginalFile, Subsystem,
+    BackupSet, Branch, CommandError, Context, Exchange, Original, OriginalContext, OriginalFile, Subsystem,
     VerbCommand,
 };
 
@@ -12,7 +12,7 @@ use crate::{
     command::{self, QueueCommand},
     config::QueueConfig,
     drop_in::DropIn,
-    kept, preflight, queue_console,
+    files_to_back_up, preflight, queue_console,
 };
 
 /// The queue subsystem.
@@ -68,8 +68,8 @@ impl Subsystem for Queue {
         config.database.parent().map(Path::to_owned)
     }
 
-    fn kept(config: &QueueConfig) -> Kept {
-        kept(config)
+    fn files_to_back_up(config: &QueueConfig) -> BackupSet {
+        files_to_back_up(config)
     }
 
     fn greeting(config: &QueueConfig) -> String {

@@ -9,8 +9,8 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
 use crate::{
+    backup_set::BackupSet,
     command::{CommandError, ConfigArguments, Context},
-    kept::Kept,
     original::{Original, OriginalContext},
     section::{BoxError, ErasedConfig, ProgressSource, Section, SectionReload},
     subsystem::Subsystem,
@@ -223,8 +223,8 @@ impl<S: Subsystem> ErasedConfig for TypedConfig<S> {
         S::state_dir(&self.0)
     }
 
-    fn kept(&self) -> Kept {
-        S::kept(&self.0)
+    fn files_to_back_up(&self) -> BackupSet {
+        S::files_to_back_up(&self.0)
     }
 
     fn greeting(&self) -> String {

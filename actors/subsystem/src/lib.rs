@@ -14,7 +14,7 @@
 //! | [`command`] | context and errors of a command |
 //! | [`wire`] | JSON types and URLs of the admin endpoint |
 //! | [`original`] | replaced programs |
-//! | [`kept`] | files that outlive the process |
+//! | [`backup_set`] | files that outlive the process, for backups |
 //! | [`output`], [`columns`] | text and tables for a terminal |
 //! | [`redaction`] | removal of secrets from texts |
 //! | [`period`] | durations in the configuration |
@@ -22,9 +22,9 @@
 
 pub mod actor_command;
 pub mod any_subsystem;
+pub mod backup_set;
 pub mod columns;
 pub mod command;
-pub mod kept;
 pub mod original;
 pub mod output;
 pub mod percent;
@@ -46,8 +46,8 @@ pub use orchestrator_exchange::Exchange;
 pub use crate::{
     actor_command::ActorCommand,
     any_subsystem::AnySubsystem,
+    backup_set::{BackupFile, BackupKind, BackupSet},
     command::{CommandError, ConfigArguments, Context, Instance, NoCommand},
-    kept::{Kept, KeptFile, KeptKind},
     original::{Original, OriginalContext, OriginalFile, OriginalUnit},
     output::OutputFormat,
     period::Period,

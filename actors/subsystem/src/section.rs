@@ -6,7 +6,7 @@ use orchestrator_exchange::Exchange;
 use orchestrator_supervise::{ChildSpec, MetricSnapshot};
 use serde_json::Value;
 
-use crate::kept::Kept;
+use crate::backup_set::BackupSet;
 
 /// Reason why a subsystem cannot start.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -79,8 +79,8 @@ pub trait ErasedConfig: fmt::Debug + Send + Sync {
     fn offers_jobs(&self) -> bool;
     /// See [`Subsystem::state_dir`](crate::Subsystem::state_dir).
     fn state_dir(&self) -> Option<PathBuf>;
-    /// See [`Subsystem::kept`](crate::Subsystem::kept).
-    fn kept(&self) -> Kept;
+    /// See [`Subsystem::files_to_back_up`](crate::Subsystem::files_to_back_up).
+    fn files_to_back_up(&self) -> BackupSet;
     /// See [`Subsystem::greeting`](crate::Subsystem::greeting).
     fn greeting(&self) -> String;
     /// See [`Subsystem::progress`](crate::Subsystem::progress).

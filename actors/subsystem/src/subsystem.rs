@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
+    backup_set::BackupSet,
     command::{CommandError, Context},
-    kept::Kept,
     original::{Original, OriginalContext},
     section::ProgressSource,
     verbs::VerbCommand,
@@ -122,9 +122,9 @@ pub trait Subsystem: Send + Sync + 'static {
     }
 
     /// Files that must survive a restart of the process, for backups. Each role is unique in the subsystem.
-    fn kept(config: &Self::Config) -> Kept {
+    fn files_to_back_up(config: &Self::Config) -> BackupSet {
         let _ = config;
-        Kept::default()
+        BackupSet::default()
     }
 
     /// Lines for the terminal of an interactive start: the name at column 2, endpoints at column 14, and

@@ -1,7 +1,7 @@
 //! Selection of the configured store, shared by writer and reader.
 
 use orchestrator_edge::{LinkState, RetryPolicy, without_credentials};
-use orchestrator_subsystem::Kept;
+use orchestrator_subsystem::BackupSet;
 use orchestrator_supervise::{Factory, Fault, InboxSlot, StartCx};
 
 #[cfg(feature = "mongodb")]
@@ -184,27 +184,27 @@ pub(crate) fn dead_letters(
 }
 
 /// Returns the files of the store and of the dead letters, and what is kept in servers.
-pub(crate) fn kept(config: &ProvenanceConfig) -> Kept {
-    let (mut kept, amqp) = (Kept::default(), &config.amqp);
+pub(crate) fn files_to_back_up(config: &ProvenanceConfig) -> BackupSet {
+    let (mut set, amqp) = (BackupSet::default(), &config.amqp);
     #[cfg(feature = "sqlite")]
     {
         use orchestrator_edge::sqlite::{check, copy};
         if config.writer.kind == WriterKind::Sqlite {
-            kept = kept.database("rows", &config.sqlite.path, copy, check);
+            set = set.database("rows", &config.sqlite.path, copy, check);
         }
         if config.transport == Transport::Embedded {
-            kept = kept.database("dead_letters", &config.dead_letters, copy, check);
+            set = set.database("dead_letters", &config.dead_letters, copy, check);
         }
     }
     if config.writer.kind != WriterKind::Sqlite {
-        kept = kept.elsewhere(format!("rows, in {} at {}", config.writer.kind, endpoint(config)));
+        set = set.elsewhere(format!("rows, in {} at {}", config.writer.kind, endpoint(config)));
     }
     if config.transport == Transport::Amqp {
         let file = amqp.url_file.as_ref().map(|file| file.display().to_string());
         let at = file.or_else(|| without_credentials(&amqp.url)).unwrap_or_default();
-        kept = kept.elsewhere(format!("waiting and refused rows, in RabbitMQ at {at}"));
+        set = set.elsewhere(format!("waiting and refused rows, in RabbitMQ at {at}"));
     }
-    kept
+    set
 }
 
 /// Address without any password.

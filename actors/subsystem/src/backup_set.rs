@@ -7,11 +7,11 @@ pub type CopyDatabase = fn(from: &Path, to: &Path) -> Result<i64, String>;
 /// Checks the structure of a database that no process has open.
 pub type CheckDatabase = fn(&Path) -> Result<(), String>;
 
-/// State that the program keeps.
+/// Files and other state that a backup has to include.
 #[derive(Debug, Clone, Default)]
-pub struct Kept {
+pub struct BackupSet {
     /// Files and directories of this machine.
-    pub files: Vec<KeptFile>,
+    pub files: Vec<BackupFile>,
     /// State in databases and brokers that have administrators of their own, each with its address, without
     /// secrets.
     pub elsewhere: Vec<String>,
@@ -19,18 +19,18 @@ pub struct Kept {
 
 /// A file or directory, which may be missing.
 #[derive(Debug, Clone)]
-pub struct KeptFile {
+pub struct BackupFile {
     /// Name in a backup, such as `queue/database`. It stays the same in later versions.
     pub role: String,
     /// Path by the present configuration.
     pub path: PathBuf,
     /// Kind, which says how it is copied.
-    pub kind: KeptKind,
+    pub kind: BackupKind,
 }
 
-/// Kind of a kept file.
+/// Kind of a file in a backup.
 #[derive(Debug, Clone, Copy)]
-pub enum KeptKind {
+pub enum BackupKind {
     /// SQLite database.
     Database {
         /// Copies it.
@@ -46,17 +46,17 @@ pub enum KeptKind {
     Directory,
 }
 
-impl Kept {
+impl BackupSet {
     /// Adds a SQLite database.
     #[must_use]
     pub fn database(self, role: &str, path: &Path, copy: CopyDatabase, check: CheckDatabase) -> Self {
-        self.with(role, path, KeptKind::Database { copy, check })
+        self.with(role, path, BackupKind::Database { copy, check })
     }
 
     /// Adds a file of another kind, or a directory.
     #[must_use]
-    pub fn with(mut self, role: &str, path: &Path, kind: KeptKind) -> Self {
-        self.files.push(KeptFile { role: role.to_owned(), path: path.to_owned(), kind });
+    pub fn with(mut self, role: &str, path: &Path, kind: BackupKind) -> Self {
+        self.files.push(BackupFile { role: role.to_owned(), path: path.to_owned(), kind });
         self
     }
 
@@ -70,7 +70,7 @@ impl Kept {
     /// Adds all of `other`, whose roles and lines begin with `name`.
     #[must_use]
     pub fn and(mut self, name: &str, other: Self) -> Self {
-        let named = |file: KeptFile| KeptFile { role: format!("{name}/{}", file.role), ..file };
+        let named = |file: BackupFile| BackupFile { role: format!("{name}/{}", file.role), ..file };
         self.files.extend(other.files.into_iter().map(named));
         self.elsewhere.extend(other.elsewhere.into_iter().map(|line| format!("{name}: {line}")));
         self
