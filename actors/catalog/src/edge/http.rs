@@ -73,12 +73,12 @@ impl Service for HttpCatalog {
         let unknown = format!(
             "whether {what} was carried out is not known: the connection's child ended before the answer"
         );
-        let left = client.left.clone();
+        let abandoned_writes = client.abandoned_writes.clone();
         let write = async move {
             let _permit = permit;
             client.carry_out(client.put(&put, &what, priority.purpose == Purpose::Claim)).await
         };
-        let answer = Write::new(write.boxed(), left).await;
+        let answer = Write::new(write.boxed(), abandoned_writes).await;
         answer.unwrap_or(Err(RequestError::OutcomeUnknown(unknown)))
     }
 

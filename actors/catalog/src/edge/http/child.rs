@@ -24,7 +24,7 @@ pub(super) type Running = watch::Sender<Option<Arc<CatalogClient>>>;
 /// outcome.
 pub(super) struct Write {
     carried: Option<AnyWrite>,
-    left: mpsc::UnboundedSender<AnyWrite>,
+    abandoned_writes: mpsc::UnboundedSender<AnyWrite>,
 }
 
 /// The only incarnation with connections; its end is that of the requests in progress.
@@ -32,8 +32,9 @@ struct ClientRun(Running);
 
 pub(super) fn factory(endpoint: CatalogEndpoint, source: Source, running: Running) -> Factory {
     Factory::task(move |cx: StartCx| {
-        let (left, mut abandoned) = mpsc::unbounded_channel();
-        let client = Arc::new(CatalogClient::new(endpoint.clone(), source.clone(), cx.clone(), left));
+        let (abandoned_writes, mut abandoned) = mpsc::unbounded_channel();
+        let client =
+            Arc::new(CatalogClient::new(endpoint.clone(), source.clone(), cx.clone(), abandoned_writes));
         running.send_replace(Some(client.clone()));
         let run = ClientRun(running.clone());
         async move {
@@ -50,8 +51,8 @@ pub(super) fn factory(endpoint: CatalogEndpoint, source: Source, running: Runnin
 }
 
 impl Write {
-    pub(super) fn new(write: AnyWrite, left: mpsc::UnboundedSender<AnyWrite>) -> Self {
-        Self { carried: Some(write), left }
+    pub(super) fn new(write: AnyWrite, abandoned_writes: mpsc::UnboundedSender<AnyWrite>) -> Self {
+        Self { carried: Some(write), abandoned_writes }
     }
 }
 
@@ -70,7 +71,7 @@ impl Drop for Write {
     fn drop(&mut self) {
         if let Some(write) = self.carried.take() {
             // An incarnation that has ended carries out nothing.
-            let _ = self.left.send(write);
+            let _ = self.abandoned_writes.send(write);
         }
     }
 }

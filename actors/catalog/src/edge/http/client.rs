@@ -45,7 +45,7 @@ const TLS_HINT: &str =
 /// State that all requests of one incarnation share.
 pub(super) struct CatalogClient {
     /// Receiver of writes whose callers have gone.
-    pub(super) left: mpsc::UnboundedSender<AnyWrite>,
+    pub(super) abandoned_writes: mpsc::UnboundedSender<AnyWrite>,
     /// Cancelled at the end of the incarnation.
     pub(super) ended: StopToken,
     /// Permits of the requests in progress.
@@ -68,10 +68,10 @@ impl CatalogClient {
         endpoint: CatalogEndpoint,
         source: Source,
         cx: StartCx,
-        left: mpsc::UnboundedSender<AnyWrite>,
+        abandoned_writes: mpsc::UnboundedSender<AnyWrite>,
     ) -> Self {
         Self {
-            left,
+            abandoned_writes,
             ended: StopToken::new(),
             in_progress: Semaphore::new(READS + WRITES),
             identity: Identity::new(source, endpoint.host()),
