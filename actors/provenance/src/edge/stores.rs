@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Kind of store, implemented by its section of the configuration.
-trait Kind: Clone + Send + Sync + 'static {
+trait StoreBackend: Clone + Send + Sync + 'static {
     /// Name of the link.
     const NAME: &'static str;
     /// True if calls block; the children then run on threads of their own.
@@ -35,14 +35,14 @@ trait Kind: Clone + Send + Sync + 'static {
 
     /// Address without any password.
     fn endpoint(&self) -> String;
-    /// Number of stores that write in parallel.
-    fn lanes(&self) -> usize;
+    /// Number of connections that write in parallel.
+    fn write_connections(&self) -> usize;
     async fn writer(&self) -> Result<Self::Writer, StoreError>;
     async fn reader(&self) -> Result<Self::Reader, StoreError>;
 }
 
 #[cfg(feature = "sqlite")]
-impl Kind for SqliteConfig {
+impl StoreBackend for SqliteConfig {
     const NAME: &'static str = "sqlite";
     const BLOCKS: bool = true;
     type Writer = SqliteStore;
@@ -53,7 +53,7 @@ impl Kind for SqliteConfig {
     }
 
     /// SQLite allows one writer at a time.
-    fn lanes(&self) -> usize {
+    fn write_connections(&self) -> usize {
         1
     }
 
@@ -67,7 +67,7 @@ impl Kind for SqliteConfig {
 }
 
 #[cfg(feature = "postgres")]
-impl Kind for PostgresConfig {
+impl StoreBackend for PostgresConfig {
     const NAME: &'static str = "postgres";
     const BLOCKS: bool = false;
     type Writer = PostgresStore;
@@ -77,7 +77,7 @@ impl Kind for PostgresConfig {
         self.endpoint()
     }
 
-    fn lanes(&self) -> usize {
+    fn write_connections(&self) -> usize {
         self.pool.into()
     }
 
@@ -93,7 +93,7 @@ impl Kind for PostgresConfig {
 }
 
 #[cfg(feature = "mongodb")]
-impl Kind for MongoConfig {
+impl StoreBackend for MongoConfig {
     const NAME: &'static str = "mongodb";
     const BLOCKS: bool = false;
     type Writer = MongoStore;
@@ -104,7 +104,7 @@ impl Kind for MongoConfig {
     }
 
     /// While one waits for the journals of a majority, the other works.
-    fn lanes(&self) -> usize {
+    fn write_connections(&self) -> usize {
         2
     }
 
@@ -212,39 +212,39 @@ pub(crate) fn endpoint(config: &ProvenanceConfig) -> String {
     with_store!(config, section => section.endpoint()).unwrap_or_else(|error| error.to_string())
 }
 
-fn writer_of<K: Kind>(kind: &K, slot: &InboxSlot<WriteRequest>) -> Factory {
-    let writer = factory(kind, slot, async |kind: K, requests, cx| {
-        let (link, lanes) = (link(&kind, &cx), kind.lanes());
-        writer::run(&cx, &requests, link, lanes, async || kind.writer().await).await
+fn writer_of<B: StoreBackend>(backend: &B, slot: &InboxSlot<WriteRequest>) -> Factory {
+    let writer = factory(backend, slot, async |backend: B, requests, cx| {
+        let (link, write_connections) = (link(&backend, &cx), backend.write_connections());
+        writer::run(&cx, &requests, link, write_connections, async || backend.writer().await).await
     });
     writer.with_inbox("writes", slot)
 }
 
-fn reader_of<K: Kind>(kind: &K, slot: &InboxSlot<ReadRequest>) -> Factory {
-    let reader = factory(kind, slot, async |kind: K, requests, cx| {
-        reader::run(&cx, &requests, link(&kind, &cx), async || kind.reader().await).await
+fn reader_of<B: StoreBackend>(backend: &B, slot: &InboxSlot<ReadRequest>) -> Factory {
+    let reader = factory(backend, slot, async |backend: B, requests, cx| {
+        reader::run(&cx, &requests, link(&backend, &cx), async || backend.reader().await).await
     });
     reader.with_inbox("queries", slot)
 }
 
-/// Calls `run` at each start, on a thread if the kind blocks.
-fn factory<K, T, Fut>(
-    kind: &K,
+/// Calls `run` at each start, on a thread if the backend blocks.
+fn factory<B, T, Fut>(
+    backend: &B,
     slot: &InboxSlot<T>,
-    run: impl Fn(K, InboxSlot<T>, StartCx) -> Fut + Send + Sync + 'static,
+    run: impl Fn(B, InboxSlot<T>, StartCx) -> Fut + Send + Sync + 'static,
 ) -> Factory
 where
-    K: Kind,
+    B: StoreBackend,
     T: Send + 'static,
     Fut: Future<Output = Result<(), Fault>> + 'static,
 {
-    let (kind, slot) = (kind.clone(), slot.clone());
-    let run = move |cx| run(kind.clone(), slot.clone(), cx);
-    if K::BLOCKS { Factory::thread(move |cx| orchestrator_edge::timed(run(cx))) } else { Factory::task(run) }
+    let (backend, slot) = (backend.clone(), slot.clone());
+    let run = move |cx| run(backend.clone(), slot.clone(), cx);
+    if B::BLOCKS { Factory::thread(move |cx| orchestrator_edge::timed(run(cx))) } else { Factory::task(run) }
 }
 
 /// State of the link to the store, which is tried again as CONTRACT PE11 says.
-fn link<K: Kind>(kind: &K, cx: &StartCx) -> LinkState {
-    let policy = if K::BLOCKS { RetryPolicy::LOCAL } else { RetryPolicy::REMOTE };
-    LinkState::new(cx, K::NAME, kind.endpoint(), policy)
+fn link<B: StoreBackend>(backend: &B, cx: &StartCx) -> LinkState {
+    let policy = if B::BLOCKS { RetryPolicy::LOCAL } else { RetryPolicy::REMOTE };
+    LinkState::new(cx, B::NAME, backend.endpoint(), policy)
 }

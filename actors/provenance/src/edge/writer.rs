@@ -40,7 +40,7 @@ const UNDECIDED_RETRY: RetryPolicy =
 /// Interval at which a stopped writer checks whether somebody still waits for its answer.
 const ABANDONED_CHECK: Duration = Duration::from_millis(50);
 
-/// State of one incarnation. Each lane has a store of its own; the lanes share the inbox.
+/// State of one incarnation. Each connection has a store of its own; all share the inbox.
 struct WriterRun<'a, C> {
     cx: &'a StartCx,
     inbox: Mutex<Inbox<WriteRequest>>,
@@ -70,7 +70,7 @@ metrics! {
     }
 }
 
-/// Runs one incarnation with `lanes` stores in parallel, each opened by `connect`.
+/// Runs one incarnation with `write_connections` stores in parallel, each opened by `connect`.
 ///
 /// # Errors
 /// None: an unavailable store is tried again until the child is stopped.
@@ -78,17 +78,17 @@ pub(crate) async fn run<S: Store>(
     cx: &StartCx,
     slot: &InboxSlot<WriteRequest>,
     link: LinkState,
-    lanes: usize,
+    write_connections: usize,
     connect: impl AsyncFn() -> Result<S, StoreError>,
 ) -> Result<(), Fault> {
     cx.vitals.set_work_unit("row");
     let metrics = WriterMetrics::register(&cx.vitals);
     let inbox = Mutex::new(slot.open());
     let run = Rc::new(WriterRun { cx, inbox, link, connect, metrics, omissions: RefCell::default() });
-    try_join_all((0..lanes).map(|_| lane(run.clone()))).await.map(drop)
+    try_join_all((0..write_connections).map(|_| write_over_connection(run.clone()))).await.map(drop)
 }
 
-async fn lane<S, C>(run: Rc<WriterRun<'_, C>>) -> Result<(), Fault>
+async fn write_over_connection<S, C>(run: Rc<WriterRun<'_, C>>) -> Result<(), Fault>
 where
     S: Store,
     C: AsyncFn() -> Result<S, StoreError>,
