@@ -185,7 +185,7 @@ fn branch(
     let sent = Durable::new("sent_events", 0);
     let interrupted = Durable::new("interrupted_mapping", 0);
     let (jobs, jobs_child) = jobs(config, service_uuid, queue)?.unzip();
-    let Streams { queues, makes, companions, processes } = streams::build(config, registry, &mappings)?;
+    let Streams { queues, makes, source_children, processes } = streams::build(config, registry, &mappings)?;
     let egress = Egress::new(EgressLimits {
         bytes_per_peer: usize::try_from(config.egress_bytes_per_peer).unwrap_or(usize::MAX),
         spill_bytes: config.spill_bytes,
@@ -269,7 +269,7 @@ fn branch(
                 .durable(&requests),
         )
         .child(ChildSpec::worker("accept", accept_factory));
-    let all = companions.into_iter().fold(children, SupervisorSpec::child);
+    let all = source_children.into_iter().fold(children, SupervisorSpec::child);
     let all = all
         .child(ChildSpec::supervisor("scan", scan.spec()))
         // Started last, so that `RestForOne` restarts no scan with them.

@@ -109,7 +109,7 @@ pub struct SourceFactory {
     pub make: MakeSource,
     /// Child that runs beside all runs and starts before the first, e.g. a thread for blocking
     /// reads.
-    pub companion: Option<Factory>,
+    pub reader_child: Option<Factory>,
 }
 
 /// Creates the factory of one stream.
@@ -134,11 +134,11 @@ impl Registry {
         self.with_factory(name, move |options| {
             // Reports options that do not fit when the configuration is checked.
             make(options)?;
-            Ok(SourceFactory { make: make.clone(), companion: None })
+            Ok(SourceFactory { make: make.clone(), reader_child: None })
         })
     }
 
-    /// Like [`Registry::with`], for a protocol with a companion child.
+    /// Like [`Registry::with`], for a protocol with a reader child.
     #[must_use]
     pub fn with_factory(
         mut self,
@@ -158,7 +158,7 @@ impl Registry {
         self.kinds.get(ClassPath::without_dranspose(name)).map(|factory| factory(options))
     }
 
-    /// Creates sources of the protocol `name`. A source with a companion needs the companion to run: see
+    /// Creates sources of the protocol `name`. A source with a reader child needs that child to run: see
     /// [`Registry::factory`].
     pub fn get(&self, name: &str) -> Option<MakeSource> {
         let factory = self.kinds.get(name)?.clone();
@@ -173,7 +173,7 @@ impl Registry {
 
 impl fmt::Debug for SourceFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SourceFactory").field("companion", &self.companion).finish_non_exhaustive()
+        f.debug_struct("SourceFactory").field("reader_child", &self.reader_child).finish_non_exhaustive()
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Streams {
     pub(crate) queues: StreamQueues,
     pub(crate) makes: Vec<(StreamConfig, MakeSource)>,
     /// Children that run beside the sources, such as reader threads.
-    pub(crate) companions: Vec<ChildSpec>,
+    pub(crate) source_children: Vec<ChildSpec>,
     /// Receivers of the assigned events.
     pub(crate) processes: Arc<[ClassEvents]>,
 }
@@ -47,7 +47,7 @@ pub(crate) fn build(
     registry: &Registry,
     mappings: &Durable<Mappings>,
 ) -> Result<Streams, String> {
-    let (mut queues, mut makes, mut companions) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut queues, mut makes, mut source_children) = (Vec::new(), Vec::new(), Vec::new());
     let mut classes: Vec<ClassProcess> = Vec::new();
     for (position, stream) in config.stream.iter().enumerate() {
         let options = stream.source_options();
@@ -60,13 +60,13 @@ pub(crate) fn build(
                 class_factory(&mut classes, position, stream, &redis_url)?
             }
         };
-        let SourceFactory { make, companion } = factory;
+        let SourceFactory { make, reader_child } = factory;
         let source = make(&options).map_err(|error| error.to_string())?;
         queues.push(StreamQueue::new(&stream.name, &*source));
         makes.push((stream.clone(), make));
         let child = |factory| ChildSpec::worker(format!("source_{position}"), factory);
-        companions.extend(
-            companion
+        source_children.extend(
+            reader_child
                 .map(|one| child(one).label(stream.name.clone()).shutdown(Shutdown::After(STOP_TIMEOUT))),
         );
     }
@@ -74,9 +74,9 @@ pub(crate) fn build(
     for (position, class) in classes.into_iter().enumerate() {
         let (label, factory) = (class.class.to_string(), class.factory(config, mappings)?);
         let child = ChildSpec::worker(format!("python_{position}"), factory).label(label);
-        companions.push(child.shutdown(Shutdown::After(PROCESS_STOP_TIMEOUT)));
+        source_children.push(child.shutdown(Shutdown::After(PROCESS_STOP_TIMEOUT)));
     }
-    Ok(Streams { queues: queues.into(), makes, companions, processes })
+    Ok(Streams { queues: queues.into(), makes, source_children, processes })
 }
 
 /// Factory of the sources of a stream whose class runs in Python. All streams of one class share a
@@ -96,7 +96,7 @@ fn class_factory(
     });
     classes[at].streams.push((position, stream.name.as_str().into()));
     let process = classes[at].process.clone();
-    Ok(SourceFactory { make: Arc::new(move |_| Ok(process.source())), companion: None })
+    Ok(SourceFactory { make: Arc::new(move |_| Ok(process.source())), reader_child: None })
 }
 
 impl ClassProcess {

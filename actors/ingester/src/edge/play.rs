@@ -15,7 +15,7 @@ use tokio::{
 use crate::{
     edge::{
         sources::{Pace, Pacer},
-        zmtp_stream::{Connection, Local, StreamError, handshake},
+        zmtp_stream::{Connection, HandshakeOptions, StreamError, handshake},
     },
     item::Parts,
     protocol::cbors::{Entry, Event, Reader, Stream},
@@ -145,7 +145,7 @@ impl Play {
 
 /// Waits for a receiver that completes its handshake; one of a PUB must subscribe.
 async fn accept(listener: &TcpListener, socket: SocketType) -> Connection {
-    let local = Local {
+    let options = HandshakeOptions {
         socket_type: socket,
         identity: Bytes::new(),
         limits: LIMITS,
@@ -155,7 +155,7 @@ async fn accept(listener: &TcpListener, socket: SocketType) -> Connection {
     loop {
         let opened = async {
             let (stream, _) = listener.accept().await?;
-            let mut connection = handshake(stream, &local).await?;
+            let mut connection = handshake(stream, &options).await?;
             if socket == SocketType::Pub {
                 connection.reader.next_message(&mut connection.writer).await?;
             }
@@ -202,7 +202,7 @@ mod tests {
 
     async fn receiver(address: SocketAddr) -> Connection {
         let limits = FrameLimits { frame_max: 1 << 30, message_max: 1 << 30, parts_max: 16 };
-        let local = Local {
+        let options = HandshakeOptions {
             socket_type: SocketType::Pull,
             identity: Bytes::new(),
             limits,
@@ -210,7 +210,7 @@ mod tests {
             deadline: HANDSHAKE_TIMEOUT,
         };
         let stream = TcpStream::connect(address).await.expect("it listens");
-        handshake(stream, &local).await.expect("a PUSH")
+        handshake(stream, &options).await.expect("a PUSH")
     }
 
     #[tokio::test]

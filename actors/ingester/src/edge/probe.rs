@@ -11,7 +11,7 @@ use tokio::{
 use crate::{
     edge::{
         sources::{Address, ZmqProtocol, open},
-        zmtp_stream::{Connection, Local},
+        zmtp_stream::{Connection, HandshakeOptions},
     },
     measurements::Measurements,
     zmtp::FrameLimits,
@@ -93,13 +93,13 @@ impl Probe {
         let at = &self.address.0;
         let stream =
             TcpStream::connect((at.host.as_str(), at.port)).await.map_err(|error| error.to_string())?;
-        let local = Local {
+        let options = HandshakeOptions {
             socket_type: self.protocol.socket,
             identity: Bytes::new(),
             limits: LIMITS,
             block_bytes: BLOCK,
             deadline: HANDSHAKE_TIMEOUT,
         };
-        open(stream, &local).await
+        open(stream, &options).await
     }
 }

@@ -2,7 +2,7 @@
 
 mod address;
 mod dial;
-mod long;
+mod large_message_reader;
 mod outcome_counter;
 mod pace;
 mod pandabox;
@@ -19,7 +19,7 @@ use crate::{
     zmtp::SocketType,
 };
 
-use self::{long::LongReader, recognisers::ZMQ};
+use self::{large_message_reader::LargeMessageReader, recognisers::ZMQ};
 
 pub(crate) use address::Address;
 pub(crate) use pace::{Pace, Pacer};
@@ -78,9 +78,9 @@ fn zmq_or_file(options: &SourceOptions, protocol: ZmqProtocol) -> Result<SourceF
         let make = move |_: &SourceOptions| {
             Ok(Box::new(ZmqSource::new(address.clone(), socket, recogniser)) as Box<dyn Source>)
         };
-        return Ok(SourceFactory { make: Arc::new(make), companion: None });
+        return Ok(SourceFactory { make: Arc::new(make), reader_child: None });
     }
-    let (reader, companion) = LongReader::new();
+    let (reader, reader_child) = LargeMessageReader::new();
     let make = move |_: &SourceOptions| {
         let mut source = ZmqSource::new(address.clone(), socket, recogniser).with_reader(reader.clone());
         if numbers_events {
@@ -88,7 +88,7 @@ fn zmq_or_file(options: &SourceOptions, protocol: ZmqProtocol) -> Result<SourceF
         }
         Ok(Box::new(source) as Box<dyn Source>)
     };
-    Ok(SourceFactory { make: Arc::new(make), companion: Some(companion) })
+    Ok(SourceFactory { make: Arc::new(make), reader_child: Some(reader_child) })
 }
 
 fn sardana(options: &SourceOptions, servers: &Servers) -> Result<SourceFactory, SourceError> {
@@ -98,10 +98,10 @@ fn sardana(options: &SourceOptions, servers: &Servers) -> Result<SourceFactory, 
     reject(options.file.as_deref(), "file", advice)?;
     reject_pace(options)?;
     let listen = sardana::local_address(require(options.listen.as_deref(), "listen", "0.0.0.0:8000")?)?;
-    let companion = Some(servers.companion(listen));
+    let reader_child = Some(servers.server_child(listen));
     let servers = servers.clone();
     let make = move |_: &SourceOptions| Ok(Box::new(SardanaSource::new(listen, &servers)) as Box<dyn Source>);
-    Ok(SourceFactory { make: Arc::new(make), companion })
+    Ok(SourceFactory { make: Arc::new(make), reader_child })
 }
 
 /// Address of a source that is dialled.

@@ -38,9 +38,9 @@ pub(crate) enum StreamError {
     TooSlow(Duration),
 }
 
-/// Local side of a connection.
+/// Options of the local side of a connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Local {
+pub(crate) struct HandshakeOptions {
     /// Socket type.
     pub socket_type: SocketType,
     /// Identity; empty for none.
@@ -85,19 +85,24 @@ impl Connection {
 ///
 /// # Errors
 /// The peer violates ZMTP 3 NULL, is incompatible, disconnects, or exceeds the time-out.
-pub(crate) async fn handshake(stream: TcpStream, local: &Local) -> Result<Connection, StreamError> {
-    timeout(local.deadline, greet(stream, local)).await.map_err(|_| StreamError::TooSlow(local.deadline))?
+pub(crate) async fn handshake(
+    stream: TcpStream,
+    options: &HandshakeOptions,
+) -> Result<Connection, StreamError> {
+    timeout(options.deadline, greet(stream, options))
+        .await
+        .map_err(|_| StreamError::TooSlow(options.deadline))?
 }
 
-async fn greet(stream: TcpStream, local: &Local) -> Result<Connection, StreamError> {
+async fn greet(stream: TcpStream, options: &HandshakeOptions) -> Result<Connection, StreamError> {
     stream.set_nodelay(true)?;
     let (mut read, mut writer) = stream.into_split();
     // Greeting and READY are sent at once: 3.0 does not depend on the peer's version, and the peer
     // may wait for both.
-    let opening = [&Greeting::OURS[..], &Ready::encode(local.socket_type, &local.identity)].concat();
+    let opening = [&Greeting::OURS[..], &Ready::encode(options.socket_type, &options.identity)].concat();
     writer.write_all(&opening).await?;
     read_greeting(&mut read).await?;
-    let mut reader = MessageReader::new(read, local.limits, local.block_bytes);
+    let mut reader = MessageReader::new(read, options.limits, options.block_bytes);
     let peer = loop {
         match reader.next().await?.ok_or(StreamError::CutOff("its handshake"))? {
             Incoming::Command(body) => match Command::decode(body)? {
@@ -108,7 +113,7 @@ async fn greet(stream: TcpStream, local: &Local) -> Result<Connection, StreamErr
             Incoming::Message(_) => return Err(ZmtpError::TooEarly.into()),
         }
     };
-    if let Err(error) = peer.check_fits(local.socket_type) {
+    if let Err(error) = peer.check_fits(options.socket_type) {
         // The peer is refused even if it does not take the reason.
         let _ = writer.write_all(&Command::error(&error.to_string())).await;
         return Err(error.into());
@@ -254,8 +259,8 @@ mod tests {
 
     const LIMITS: FrameLimits = FrameLimits { frame_max: 1 << 23, message_max: 1 << 23, parts_max: 8 };
 
-    fn local(socket_type: SocketType) -> Local {
-        Local {
+    fn options(socket_type: SocketType) -> HandshakeOptions {
+        HandshakeOptions {
             socket_type,
             identity: Bytes::from_static(b"me"),
             limits: LIMITS,
@@ -300,7 +305,7 @@ mod tests {
         wire.extend_from_slice(b"\x04\x09\x04PING\0\x0ahi");
         messages.iter().for_each(|message| encode_message(message, &mut wire));
         let reading = async {
-            let mut connection = handshake(ours, &local(SocketType::Pull)).await.expect("a handshake");
+            let mut connection = handshake(ours, &options(SocketType::Pull)).await.expect("a handshake");
             assert_eq!(
                 (&connection.peer.socket_type[..], &connection.peer.identity[..]),
                 ("PUSH", &b"p"[..])
@@ -346,7 +351,7 @@ mod tests {
     async fn an_incompatible_socket_gets_an_error_command() {
         let (ours, mut theirs) = pair().await;
         theirs.write_all(&opening("PUB", "")).await.expect("room");
-        let error = handshake(ours, &local(SocketType::Router)).await.expect_err("a PUB");
+        let error = handshake(ours, &options(SocketType::Router)).await.expect_err("a PUB");
         assert!(error.to_string().contains("connect a DEALER"), "{error}");
         let mut answer = Vec::new();
         theirs.read_to_end(&mut answer).await.expect("all of it");
@@ -364,7 +369,7 @@ mod tests {
         ] {
             let (ours, mut theirs) = pair().await;
             theirs.write_all(&bytes).await.expect("room");
-            let error = handshake(ours, &local(SocketType::Sub)).await.expect_err("refused");
+            let error = handshake(ours, &options(SocketType::Sub)).await.expect_err("refused");
             assert!(error.to_string().contains(text), "{error}");
         }
     }
@@ -372,10 +377,12 @@ mod tests {
     #[tokio::test]
     async fn a_silent_peer_times_out() {
         let (ours, _theirs) = pair().await;
-        let error =
-            handshake(ours, &Local { deadline: Duration::from_millis(20), ..local(SocketType::Router) })
-                .await
-                .expect_err("too slow");
+        let error = handshake(
+            ours,
+            &HandshakeOptions { deadline: Duration::from_millis(20), ..options(SocketType::Router) },
+        )
+        .await
+        .expect_err("too slow");
         assert!(matches!(error, StreamError::TooSlow(_)), "{error}");
     }
 
@@ -383,7 +390,7 @@ mod tests {
     async fn a_subscription_follows_the_handshake() {
         let (ours, mut theirs) = pair().await;
         theirs.write_all(&opening("XPUB", "")).await.expect("room");
-        let mut connection = handshake(ours, &local(SocketType::Sub)).await.expect("a handshake");
+        let mut connection = handshake(ours, &options(SocketType::Sub)).await.expect("a handshake");
         connection.writer.write_all(&subscription(b"")).await.expect("room");
         drop(connection);
         let mut answer = Vec::new();

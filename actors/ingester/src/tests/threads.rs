@@ -88,7 +88,10 @@ fn threads_do_not_accumulate_over_mappings() {
                 let what = format!("mapping {mapping} has the threads of the first, {first:?}");
                 eventually(&what, || threads().len() == first.len()).await;
             }
-            assert!(first.is_some_and(|first| first.iter().any(|name| name == "source_0")), "its companion");
+            assert!(
+                first.is_some_and(|first| first.iter().any(|name| name == "source_0")),
+                "its reader child"
+            );
         });
         orchestrator_harness::eventually("no thread is left", || threads().is_empty());
     });

@@ -18,7 +18,7 @@ use super::{
     staging::{SLICES, Staging},
 };
 use crate::{
-    edge::zmtp_stream::{Local, StreamError, handshake},
+    edge::zmtp_stream::{HandshakeOptions, StreamError, handshake},
     messages::WorkerPinged,
     zmtp::{Command, Decoder, FrameLimits, Incoming, SocketType, ZmtpError},
 };
@@ -83,14 +83,14 @@ pub(super) async fn serve(stream: TcpStream, slot: &ConnectionSlot, shared: &Sha
 }
 
 async fn run_session(stream: TcpStream, slot: &ConnectionSlot, shared: &Shared) -> CloseReason {
-    let local = Local {
+    let options = HandshakeOptions {
         socket_type: SocketType::Router,
         identity: Bytes::new(),
         limits: LIMITS,
         block_bytes: BLOCK_BYTES,
         deadline: shared.egress.inner.limits.handshake_deadline,
     };
-    let connection = match handshake(stream, &local).await {
+    let connection = match handshake(stream, &options).await {
         Ok(connection) => connection,
         Err(error) => return CloseReason::Refused(error),
     };

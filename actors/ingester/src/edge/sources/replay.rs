@@ -1,5 +1,5 @@
 //! Replay of files: dumps as they are, raw captures through the recogniser of their protocol. The
-//! stream's companion thread reads ahead.
+//! stream's reader thread reads ahead.
 
 mod reader;
 
@@ -46,12 +46,12 @@ pub(super) fn factory(
 ) -> Result<SourceFactory, SourceError> {
     let (file, pace) = (PathBuf::from(options.file.as_deref().unwrap_or_default()), options.pace.as_deref());
     let pace = Pace::parse(pace)?;
-    let (file_reader, companion) = reader::companion();
+    let (file_reader, reader_child) = reader::reader_child();
     let make = move |_: &SourceOptions| {
         let source = ReplaySource { file: file.clone(), pace, recogniser, file_reader: file_reader.clone() };
         Ok(Box::new(source) as Box<dyn Source>)
     };
-    Ok(SourceFactory { make: Arc::new(make), companion: Some(companion) })
+    Ok(SourceFactory { make: Arc::new(make), reader_child: Some(reader_child) })
 }
 
 impl Source for ReplaySource {

@@ -55,7 +55,7 @@ impl Servers {
     }
 
     /// Child that opens the server at `listen` before the first mapping, and closes it at the end.
-    pub(super) fn companion(&self, listen: SocketAddr) -> Factory {
+    pub(super) fn server_child(&self, listen: SocketAddr) -> Factory {
         let servers = self.clone();
         Factory::task(move |cx: StartCx| servers.clone().keep_open(listen, cx))
     }

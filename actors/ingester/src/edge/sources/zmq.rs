@@ -12,11 +12,11 @@ use crate::{
         sources::{
             address::Address,
             dial::{CONNECT_TIMEOUT, Dialler},
-            long::{LongReader, Messages},
+            large_message_reader::{LargeMessageReader, Messages},
             outcome_counter::OutcomeCounter,
             recognisers::MakeRecogniser,
         },
-        zmtp_stream::{Connection, Local, handshake},
+        zmtp_stream::{Connection, HandshakeOptions, handshake},
     },
     item::Item,
     protocol::{Outcome, Recognise},
@@ -38,15 +38,15 @@ pub(crate) struct ZmqSource {
     socket: SocketType,
     recogniser: MakeRecogniser,
     limits: FrameLimits,
-    /// Reader of long messages, if it is not the source itself.
-    long: Option<LongReader>,
+    /// Reader of large messages, if it is not the source itself.
+    large_reader: Option<LargeMessageReader>,
     numbers_events: bool,
 }
 
 impl ZmqSource {
     /// Connects a `socket`, PULL or SUB, to `address`. Messages may have 1 GiB.
     pub(crate) fn new(address: Address, socket: SocketType, recogniser: MakeRecogniser) -> Self {
-        Self { address, socket, recogniser, limits: LIMITS, long: None, numbers_events: false }
+        Self { address, socket, recogniser, limits: LIMITS, large_reader: None, numbers_events: false }
     }
 
     /// Sets the limits of messages. A peer that exceeds them is disconnected and dialled again.
@@ -61,9 +61,9 @@ impl ZmqSource {
         Self { numbers_events: true, ..self }
     }
 
-    /// Lets `reader` read long messages.
-    pub(super) fn with_reader(self, reader: LongReader) -> Self {
-        Self { long: Some(reader), ..self }
+    /// Lets `reader` read large messages.
+    pub(super) fn with_reader(self, reader: LargeMessageReader) -> Self {
+        Self { large_reader: Some(reader), ..self }
     }
 }
 
@@ -71,7 +71,7 @@ impl Source for ZmqSource {
     fn run(&mut self, cx: SourceCx) -> Items {
         let run = Run {
             dialler: Dialler::new(self.address.clone(), &cx),
-            local: Local {
+            handshake: HandshakeOptions {
                 socket_type: self.socket,
                 identity: Bytes::new(),
                 limits: self.limits,
@@ -79,7 +79,7 @@ impl Source for ZmqSource {
                 deadline: CONNECT_TIMEOUT,
             },
             messages: None,
-            long: self.long.clone(),
+            large_reader: self.large_reader.clone(),
             recogniser: (self.recogniser)(),
             outcome_counter: OutcomeCounter::new(cx)
                 .numbering_events(self.numbers_events)
@@ -102,10 +102,10 @@ impl Source for ZmqSource {
 /// One run. Its recogniser outlives connections, so a series continues after a reconnect.
 struct Run {
     dialler: Dialler,
-    local: Local,
+    handshake: HandshakeOptions,
     /// Messages of the current connection.
     messages: Option<Messages>,
-    long: Option<LongReader>,
+    large_reader: Option<LargeMessageReader>,
     recogniser: Box<dyn Recognise>,
     outcome_counter: OutcomeCounter,
 }
@@ -116,9 +116,9 @@ impl Run {
         let mut items = VecDeque::new();
         while items.is_empty() {
             let Some(messages) = &mut self.messages else {
-                let local = &self.local;
-                let connection = self.dialler.dial(async |stream| open(stream, local).await).await;
-                self.messages = Some(Messages::new(connection, self.long.clone()));
+                let options = &self.handshake;
+                let connection = self.dialler.dial(async |stream| open(stream, options).await).await;
+                self.messages = Some(Messages::new(connection, self.large_reader.clone()));
                 continue;
             };
             let reason = match messages.next().await {
@@ -145,9 +145,9 @@ impl Run {
 }
 
 /// Completes the handshake and, for a SUB, subscribes to everything.
-pub(crate) async fn open(stream: TcpStream, local: &Local) -> Result<Connection, String> {
-    let mut connection = handshake(stream, local).await.map_err(|error| error.to_string())?;
-    if local.socket_type == SocketType::Sub {
+pub(crate) async fn open(stream: TcpStream, options: &HandshakeOptions) -> Result<Connection, String> {
+    let mut connection = handshake(stream, options).await.map_err(|error| error.to_string())?;
+    if options.socket_type == SocketType::Sub {
         let subscribed = connection.writer.write_all(&subscription(b"")).await;
         subscribed.map_err(|error| {
             format!("it does not read the subscription: {error}: check that the source runs")

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 
-use super::support::{DEADLINE, bench_with_companion, item};
+use super::support::{DEADLINE, bench_with_reader_child, item};
 use crate::{
     item::Item,
     protocol::cbors::encode_event,
@@ -28,17 +28,17 @@ fn dumps_and_captures_are_played() {
         let protocol = case.split_once('-').expect("protocol-case").0;
         let (dump, capture) =
             (options(&format!("{case}.cbors"), None), options(&format!("{case}.cbor"), None));
-        bench_with_companion("replay", &dump, async |bench, mut source| {
+        bench_with_reader_child("replay", &dump, async |bench, mut source| {
             compare(case, all(source.run(bench.cx("golden"))).await.expect("a dump"));
         });
-        bench_with_companion(protocol, &capture, async |bench, mut source| {
+        bench_with_reader_child(protocol, &capture, async |bench, mut source| {
             // Each run starts at the beginning.
             for _run in 0..2 {
                 compare(case, all(source.run(bench.cx("any"))).await.expect("a capture"));
             }
         });
         if case.ends_with("plain") {
-            bench_with_companion("replay", &capture, async |bench, mut detected| {
+            bench_with_reader_child("replay", &capture, async |bench, mut detected| {
                 compare(case, all(detected.run(bench.cx("any"))).await.expect("a capture"));
             });
         }
@@ -48,7 +48,7 @@ fn dumps_and_captures_are_played() {
 /// The reader thread turns to the next run whatever is left of the file.
 #[test]
 fn a_dropped_run_frees_the_thread_for_the_next() {
-    bench_with_companion("replay", &options("stins-plain.cbors", None), async |bench, mut source| {
+    bench_with_reader_child("replay", &options("stins-plain.cbors", None), async |bench, mut source| {
         for _run in 0..20 {
             let mut items = source.run(bench.cx("golden"));
             item(&mut items).await;
@@ -73,7 +73,7 @@ fn files_that_cannot_be_played_say_what_to_do() {
         ("pandabox-plain.cbor", None, "has no series"),
         ("stins-plain.cbor", Some("recorded"), "give a rate"),
     ] {
-        bench_with_companion("replay", &options(file, pace), async |bench, mut source| {
+        bench_with_reader_child("replay", &options(file, pace), async |bench, mut source| {
             let stream = if file.contains("cut") { "golden" } else { "eiger" };
             let error = all(source.run(bench.cx(stream))).await.expect_err("no play").to_string();
             assert!(error.contains(advice) && error.contains("file = "), "{error}");
@@ -95,7 +95,7 @@ fn a_file_keeps_its_pace() {
     for (pace, least, most) in
         [(Some("recorded"), 240, 20_000), (Some("20/s"), 150, 20_000), (None, 0, 20_000)]
     {
-        bench_with_companion("replay", &options(file, pace), async |bench, mut source| {
+        bench_with_reader_child("replay", &options(file, pace), async |bench, mut source| {
             let begin = Instant::now();
             assert_eq!(all(source.run(bench.cx("s"))).await.expect("a dump").len(), 4);
             let took = begin.elapsed();

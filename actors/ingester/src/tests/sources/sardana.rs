@@ -10,7 +10,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::support::{DEADLINE, bench, bench_with_companion, in_time, item, make, take, until};
+use super::support::{DEADLINE, bench, bench_with_reader_child, in_time, item, make, take, until};
 use crate::{
     source::{Registry, SourceOptions},
     tests::captures::{compare, messages, path},
@@ -151,7 +151,7 @@ fn the_port_stays_open_for_the_next_source() {
 #[test]
 fn the_port_is_open_before_the_first_mapping() {
     let address = free_address();
-    bench_with_companion("sardana", &options(address), async |bench, mut source| {
+    bench_with_reader_child("sardana", &options(address), async |bench, mut source| {
         orchestrator_supervise::testing::eventually("the server", || {
             std::net::TcpStream::connect(address).is_ok()
         })

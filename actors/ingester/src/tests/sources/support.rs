@@ -43,8 +43,8 @@ pub(crate) fn bench<Fut: Future<Output = ()>>(test: impl FnOnce(Bench) -> Fut) {
     run(None, test);
 }
 
-/// Like [`bench`], with a source whose companion runs beside it.
-pub(crate) fn bench_with_companion<Fut: Future<Output = ()>>(
+/// Like [`bench`], with a source whose reader child runs beside it.
+pub(crate) fn bench_with_reader_child<Fut: Future<Output = ()>>(
     name: &str,
     options: &SourceOptions,
     test: impl FnOnce(Bench, Box<dyn Source>) -> Fut,
@@ -52,10 +52,10 @@ pub(crate) fn bench_with_companion<Fut: Future<Output = ()>>(
     let factory =
         Registry::standard().factory(name, options).expect("a known name").expect("a place that fits");
     let source = (factory.make)(options).expect("a source");
-    run(Some(factory.companion.expect("it has one")), |bench| test(bench, source));
+    run(Some(factory.reader_child.expect("it has one")), |bench| test(bench, source));
 }
 
-fn run<Fut: Future<Output = ()>>(companion: Option<Factory>, test: impl FnOnce(Bench) -> Fut) {
+fn run<Fut: Future<Output = ()>>(reader_child: Option<Factory>, test: impl FnOnce(Bench) -> Fut) {
     let (sender, mut vitals) = tokio::sync::mpsc::unbounded_channel();
     let child = Factory::task(move |cx| {
         let _ = sender.send(cx.vitals.clone());
@@ -64,8 +64,8 @@ fn run<Fut: Future<Output = ()>>(companion: Option<Factory>, test: impl FnOnce(B
             Ok(())
         }
     });
-    let companions = companion.map(|one| ChildSpec::worker("companion", one)).into_iter();
-    let spec = companions.fold(SupervisorSpec::new(Strategy::RestForOne), SupervisorSpec::child);
+    let readers = reader_child.map(|one| ChildSpec::worker("reader", one)).into_iter();
+    let spec = readers.fold(SupervisorSpec::new(Strategy::RestForOne), SupervisorSpec::child);
     TestTree::run(spec.child(ChildSpec::worker("source", child)), |_tree| async move {
         let vitals = vitals.recv().await.expect("the child starts");
         test(Bench { counts: SourceCounts::register(&vitals), vitals }).await;

@@ -10,7 +10,7 @@ use tokio::{
 };
 use zeromq::{Endpoint, PubSocket, PushSocket, Socket, SocketSend, ZmqMessage};
 
-use super::support::{bench, bench_with_companion, in_time, item, make, take, until, upstream};
+use super::support::{bench, bench_with_reader_child, in_time, item, make, take, until, upstream};
 use crate::{
     edge::sources::{Address, ZmqSource},
     protocol::{Machine, stins::Stins},
@@ -213,7 +213,7 @@ const LONG: usize = 3 << 20;
 #[test]
 fn long_messages_and_short_ones_keep_their_order() {
     let port = free_port();
-    bench_with_companion("stins", &upstream(port), async |bench, mut source| {
+    bench_with_reader_child("stins", &upstream(port), async |bench, mut source| {
         let mut push = PushSocket::new();
         push.bind(&format!("tcp://127.0.0.1:{port}")).await.expect("the port");
         let mut items = source.run(bench.cx("s"));
@@ -233,7 +233,7 @@ fn long_messages_and_short_ones_keep_their_order() {
 #[test]
 fn retained_long_messages_delay_nothing() {
     let port = free_port();
-    bench_with_companion("stins", &upstream(port), async |bench, mut source| {
+    bench_with_reader_child("stins", &upstream(port), async |bench, mut source| {
         let mut push = PushSocket::new();
         push.bind(&format!("tcp://127.0.0.1:{port}")).await.expect("the port");
         let mut items = source.run(bench.cx("s"));
@@ -248,14 +248,14 @@ fn retained_long_messages_delay_nothing() {
     });
 }
 
-/// A run that ends in the middle of a long message closes its connection, and the next one dials
+/// A run that ends in the middle of a large message closes its connection, and the next one dials
 /// again.
 #[test]
 fn a_run_ends_in_the_middle_of_a_long_message() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     listener.set_nonblocking(true).expect("a socket");
-    bench_with_companion("stins", &upstream(port), async |bench, mut source| {
+    bench_with_reader_child("stins", &upstream(port), async |bench, mut source| {
         let listener = TcpListener::from_std(listener).expect("a reactor");
         for _ in 0..2 {
             let mut items = source.run(bench.cx("s"));

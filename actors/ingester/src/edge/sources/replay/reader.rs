@@ -50,7 +50,7 @@ struct ReadRequest {
 }
 
 /// Creates the handle, and the factory of the thread.
-pub(super) fn companion() -> (FileReader, Factory) {
+pub(super) fn reader_child() -> (FileReader, Factory) {
     let (outbox, slot) = inbox::<ReadRequest>(REQUESTS_MAX);
     let requests = slot.clone();
     let thread = Factory::thread(move |cx: StartCx| {

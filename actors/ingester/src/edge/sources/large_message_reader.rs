@@ -1,8 +1,8 @@
-//! Long messages are read on the arbiter that sends them on, since another processor would have to
-//! fetch them from its cache. Short ones are read on the stream's own arbiter, in parallel with the
+//! Large messages are read on the arbiter that sends them on, since another processor would have to
+//! fetch them from its cache. Small ones are read on the stream's own arbiter, in parallel with the
 //! sending.
 //!
-//! The next long message is read after the last one is sent, into the same buffer, to stay in the
+//! The next large message is read after the last one is sent, into the same buffer, to stay in the
 //! cache. If the last one is held for long, e.g. by a slow worker, the next one is read before.
 
 use std::time::Duration;
@@ -18,29 +18,29 @@ use crate::{
     item::Parts,
 };
 
-/// Shortest message that is read by the companion, bytes.
-const LONG_BYTES: usize = 256 << 10;
-/// Short messages in a row after which the connection moves back; the start and end between series
+/// Smallest message that is read by the reader child, bytes.
+const LARGE_BYTES: usize = 256 << 10;
+/// Small messages in a row after which the connection moves back; the start and end between series
 /// do not.
-const SHORT_RUN: u32 = 64;
+const SMALL_RUN: u32 = 64;
 /// Longest wait for the last message to be released before the next read.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(20);
 /// Time without such waits after one has timed out. A slow worker then costs the others a thirtieth
 /// of their rate at most.
 const EAGER_PERIOD: Duration = Duration::from_millis(600);
-/// Connections that may wait for the companion: one of the stream, and those of former runs.
+/// Connections that may wait for the reader child: one of the stream, and those of former runs.
 const CONNECTIONS_MAX: usize = 4;
 
 /// Result of a read.
 type Read = Result<Option<Parts>, StreamError>;
 
-/// Handle of the companion that reads long messages.
+/// Handle of the child that reads large messages.
 #[derive(Debug, Clone)]
-pub(super) struct LongReader(Outbox<LentConnection>);
+pub(super) struct LargeMessageReader(Outbox<BorrowedSocket>);
 
-/// A connection moved to the companion. It is closed when the receiver is dropped.
+/// A connection moved to the reader child. It is closed when the receiver is dropped.
 #[derive(Debug)]
-struct LentConnection {
+struct BorrowedSocket {
     connection: Box<Connection>,
     reads: mpsc::Sender<Returned>,
 }
@@ -52,8 +52,8 @@ struct Returned {
     connection: Option<Box<Connection>>,
 }
 
-impl LongReader {
-    /// The factory starts the companion.
+impl LargeMessageReader {
+    /// The factory starts the reader child.
     pub(super) fn new() -> (Self, Factory) {
         let (connections, slot) = inbox(CONNECTIONS_MAX);
         let inbox = slot.clone();
@@ -66,23 +66,23 @@ impl LongReader {
 #[derive(Debug)]
 pub(super) struct Messages {
     location: ReaderLocation,
-    reader: Option<LongReader>,
-    /// The last message was long, so the next one is read by the companion.
-    is_long: bool,
+    reader: Option<LargeMessageReader>,
+    /// The last message was large, so the next one is read by the reader child.
+    is_large: bool,
 }
 
 /// Reader of the connection.
 #[derive(Debug)]
 enum ReaderLocation {
     Local(Box<Connection>),
-    /// The companion reads one message ahead.
+    /// The reader child reads one message ahead.
     Lent(mpsc::Receiver<Returned>),
 }
 
 impl Messages {
-    /// Reads `connection`; `reader` reads long messages, if given.
-    pub(super) fn new(connection: Connection, reader: Option<LongReader>) -> Self {
-        Self { location: ReaderLocation::Local(Box::new(connection)), reader, is_long: false }
+    /// Reads `connection`; `reader` reads large messages, if given.
+    pub(super) fn new(connection: Connection, reader: Option<LargeMessageReader>) -> Self {
+        Self { location: ReaderLocation::Local(Box::new(connection)), reader, is_large: false }
     }
 
     /// Next message; None after the peer closed between two messages.
@@ -91,13 +91,13 @@ impl Messages {
     /// See [`MessageReader::next_message`](crate::edge::zmtp_stream::MessageReader::next_message).
     /// Do not read on then.
     pub(super) async fn next(&mut self) -> Read {
-        if self.is_long {
+        if self.is_large {
             self.lend().await;
         }
         let read = match &mut self.location {
             ReaderLocation::Local(connection) => connection.reader.next_message(&mut connection.writer).await,
             ReaderLocation::Lent(reads) => {
-                // Without a message the companion has ended and closed the connection.
+                // Without a message the reader child has ended and closed the connection.
                 let Some(Returned { read, connection }) = reads.recv().await else { return Ok(None) };
                 if let Some(connection) = connection {
                     self.location = ReaderLocation::Local(Box::new(connection.reregister()?));
@@ -105,7 +105,7 @@ impl Messages {
                 read
             }
         };
-        self.is_long = matches!(&read, Ok(Some(message)) if is_long(message));
+        self.is_large = matches!(&read, Ok(Some(message)) if is_large(message));
         read
     }
 
@@ -123,19 +123,19 @@ impl Messages {
         if let ReaderLocation::Local(connection) =
             std::mem::replace(&mut self.location, ReaderLocation::Lent(returned))
         {
-            // If the companion refuses, the connection closes and the next read reports that.
-            let _ = reader.0.send(LentConnection { connection, reads }).await;
+            // If the reader child refuses, the connection closes and the next read reports that.
+            let _ = reader.0.send(BorrowedSocket { connection, reads }).await;
         }
     }
 }
 
-fn is_long(message: &Parts) -> bool {
-    message.iter().map(bytes::Bytes::len).sum::<usize>() >= LONG_BYTES
+fn is_large(message: &Parts) -> bool {
+    message.iter().map(bytes::Bytes::len).sum::<usize>() >= LARGE_BYTES
 }
 
-async fn serve(connections: InboxSlot<LentConnection>, cx: StartCx) -> Result<(), Fault> {
+async fn serve(connections: InboxSlot<BorrowedSocket>, cx: StartCx) -> Result<(), Fault> {
     let mut connections = connections.open();
-    while let Some(LentConnection { connection, reads }) = connections.next(&cx).await {
+    while let Some(BorrowedSocket { connection, reads }) = connections.next(&cx).await {
         let unwanted = reads.clone();
         tokio::select! {
             biased;
@@ -156,7 +156,7 @@ async fn read(connection: Box<Connection>, reads: &mpsc::Sender<Returned>) {
             return;
         }
     };
-    let (mut short, mut eager_until) = (0, None);
+    let (mut small, mut eager_until) = (0, None);
     // Reads only after the last message was taken, which slows the sender.
     while let Ok(permit) = reads.reserve().await {
         if eager_until.is_none_or(|until| Instant::now() >= until) {
@@ -165,11 +165,11 @@ async fn read(connection: Box<Connection>, reads: &mpsc::Sender<Returned>) {
         }
         let read = connection.reader.next_message(&mut connection.writer).await;
         match &read {
-            Ok(Some(message)) if is_long(message) => short = 0,
-            Ok(Some(_)) => short += 1,
-            Ok(None) | Err(_) => short = SHORT_RUN,
+            Ok(Some(message)) if is_large(message) => small = 0,
+            Ok(Some(_)) => small += 1,
+            Ok(None) | Err(_) => small = SMALL_RUN,
         }
-        if short == SHORT_RUN {
+        if small == SMALL_RUN {
             return permit.send(Returned { read, connection: Some(connection) });
         }
         permit.send(Returned { read, connection: None });
