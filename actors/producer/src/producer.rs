@@ -158,7 +158,7 @@ impl<Q> StencilProducer<Q> {
         let mut status = self.status.get();
         let pool = format!("{}/{}", self.branch(), faktory::POOL);
         if let Some(reason) = faktory::outage(&self.cx.tree, &pool) {
-            status.away.entry("queue".into()).or_insert(reason);
+            status.unavailable.entry("queue".into()).or_insert(reason);
         }
         status
     }

@@ -73,7 +73,8 @@ pub(crate) struct Status {
     /// True while pushing is stopped until the queue length falls to `low_water`.
     pub held: bool,
     /// Unavailable peers, `database` or `queue`, with the reason.
-    pub away: BTreeMap<Cow<'static, str>, String>,
+    #[serde(rename = "away")]
+    pub unavailable: BTreeMap<Cow<'static, str>, String>,
     /// Facts about the lease that is waited for, or about the queue whose length stops pushing.
     #[serde(skip)]
     pub evidence: Vec<String>,

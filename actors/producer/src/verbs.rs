@@ -120,7 +120,7 @@ fn table(status: &Status, now_ms: u64) -> String {
     rows.extend(status.blocked_by.iter().map(|by| ("waits for", by.clone())));
     let no_jobs = |(stencil, set): (&String, &String)| ("no jobs", format!("{stencil}: there are no {set}"));
     rows.extend(status.no_headroom.iter().map(no_jobs));
-    rows.extend(status.away.iter().map(|(peer, reason)| ("away", format!("{peer}: {reason}"))));
+    rows.extend(status.unavailable.iter().map(|(peer, reason)| ("away", format!("{peer}: {reason}"))));
     if status.undelivered > 0 {
         let count = status.undelivered;
         let text =

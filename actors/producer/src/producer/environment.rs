@@ -207,11 +207,11 @@ impl Environment for LiveEnvironment {
         let reason = sanitize(&failure.reason);
         match peer {
             Peer::Store => {
-                self.status.lock().away.insert("database".into(), reason);
+                self.status.lock().unavailable.insert("database".into(), reason);
                 self.store.failed(failure)
             }
             Peer::Queue => {
-                self.status.lock().away.insert("queue".into(), reason);
+                self.status.lock().unavailable.insert("queue".into(), reason);
                 self.queue.failed()
             }
         }
@@ -228,7 +228,7 @@ impl Environment for LiveEnvironment {
                 "queue"
             }
         };
-        self.status.lock().away.remove(name);
+        self.status.lock().unavailable.remove(name);
     }
 
     fn report_progress(&self, progress: Progress) {
