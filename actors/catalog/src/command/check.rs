@@ -21,7 +21,7 @@ pub struct CheckArguments {
     #[command(flatten)]
     config: ConfigArguments,
     #[command(flatten)]
-    form: OutputFormat,
+    format: OutputFormat,
 }
 
 /// Prints the requests of each rule and the rows that it would claim.
@@ -44,7 +44,7 @@ pub(super) async fn run<S: Subsystem<Config = Vec<CatalogConfig>>>(
         }
         catalogs.push(json!({ "catalog": catalog.name, "base": catalog.base, "rules": trials }));
     }
-    context.print(&if arguments.form.json { arguments.form.print(&catalogs) } else { text })?;
+    context.print(&if arguments.format.json { arguments.format.print(&catalogs) } else { text })?;
     match failed {
         0 => Ok(()),
         n => Err(CommandError::Local(format!(

@@ -34,7 +34,7 @@ pub struct ProbeArguments {
     #[arg(long)]
     messages: Option<u64>,
     #[command(flatten)]
-    form: OutputFormat,
+    format: OutputFormat,
 }
 
 /// Arguments of `play`.
@@ -79,7 +79,7 @@ impl ProbeArguments {
             Address::parse(&self.address).map_err(|error| CommandError::Usage(error.to_string()))?;
         let takes_away = protocol.socket == SocketType::Pull;
         let socket = protocol.socket.name();
-        if !self.form.json {
+        if !self.format.json {
             if takes_away {
                 context.print(
                     "warning: the source pushes each message to one receiver: \
@@ -97,10 +97,10 @@ impl ProbeArguments {
         };
         let found = probe.run().await.map_err(CommandError::Local)?;
         let mut figures = found.figures();
-        if self.form.json {
+        if self.format.json {
             figures["socket"] = json!(socket);
             figures["takes_frames_away"] = json!(takes_away);
-            return context.print(&self.form.print(&figures));
+            return context.print(&self.format.print(&figures));
         }
         context.print(&page(&escape_strings(figures)))
     }

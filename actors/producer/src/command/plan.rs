@@ -28,7 +28,7 @@ pub struct PlanArguments {
     #[arg(long, value_name = "N", default_value_t = 25_000, value_parser = clap::value_parser!(u64).range(1..))]
     jobs_per_sec: u64,
     #[command(flatten)]
-    form: OutputFormat,
+    format: OutputFormat,
 }
 
 /// Prints the plan.
@@ -41,10 +41,10 @@ pub(super) async fn run<S: Subsystem<Config = ProducerConfig>>(
     let ignored = original.take_warnings();
     let (plan, missing) = dry_run(&config, arguments.ensure_indexes).await.map_err(CommandError::Local)?;
     let secs = plan.pushing_secs(arguments.jobs_per_sec);
-    let text = if arguments.form.json {
+    let text = if arguments.format.json {
         let answer =
             json!({ "plan": plan, "pushing_secs": secs, "missing_indexes": missing, "warnings": ignored });
-        arguments.form.print(&answer)
+        arguments.format.print(&answer)
     } else {
         let warnings: String = ignored.iter().map(|text| format!("{}\n", escape_line(text))).collect();
         warnings + &table(&plan, secs.unwrap_or_default(), arguments.jobs_per_sec, &missing)

@@ -50,7 +50,7 @@ pub struct ImportArguments {
     #[command(flatten)]
     swh: SwhConfig,
     #[command(flatten)]
-    form: OutputFormat,
+    format: OutputFormat,
 }
 
 struct Import<'a> {
@@ -241,10 +241,10 @@ impl<'a> Import<'a> {
         }
         let lines = self.position.line - self.first.line;
         let seconds = self.started.elapsed().as_secs_f64();
-        if self.arguments.form.json || !std::io::stdout().is_terminal() {
+        if self.arguments.format.json || !std::io::stdout().is_terminal() {
             let answer =
                 json!({ "lines": lines, "stored": self.stored, "bad": self.bad, "seconds": seconds });
-            out.write_all(self.arguments.form.print(&answer).as_bytes())?;
+            out.write_all(self.arguments.format.print(&answer).as_bytes())?;
         } else {
             writeln!(out, "{} rows of {lines} lines stored in {seconds:.1} s", self.stored)?;
         }
