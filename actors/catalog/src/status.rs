@@ -209,7 +209,7 @@ impl StatusReporter {
 
     /// Reports that `row` is dead for `reason`.
     pub(crate) fn row_died(&self, row: &Cell, reason: &str) {
-        self.vitals.occurred(
+        self.vitals.report_hook_event(
             "catalog.dead",
             || json!({ "rule": self.rule, "row": sanitize(row.text()), "reason": sanitize(reason) }),
         );

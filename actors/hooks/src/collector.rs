@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use orchestrator_supervise::{
-    AskError, Factory, Occurrence as Reported, Outbox, Reply, StartCx, metrics, without_root,
-};
+use orchestrator_supervise::{AskError, Factory, HookEvent, Outbox, Reply, StartCx, metrics, without_root};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{config::Occasion, messages::OutboxRequest, occurrence::Occurrence};
+use crate::{config::HookEventKind, messages::OutboxRequest, outbox_event::OutboxEvent};
 
 /// Console that answers with the failed jobs, and its verb.
 const QUEUE_CONSOLE: &str = "queue/queue_console";
@@ -34,7 +32,7 @@ metrics! {
 #[derive(Debug, Clone)]
 pub(crate) struct Collector {
     /// Occurrences that a hook reports.
-    pub(crate) occasions: BTreeSet<Occasion>,
+    pub(crate) kinds: BTreeSet<HookEventKind>,
     pub(crate) requests: Outbox<OutboxRequest>,
 }
 
@@ -74,8 +72,8 @@ impl CollectorRun {
     }
 
     async fn collect(&self) {
-        let occurrences = self.cx.tree.occurrences();
-        occurrences.want(self.collector.occasions.iter().map(|occasion| occasion.name()));
+        let hook_events = self.cx.tree.hook_events();
+        hook_events.want(self.collector.kinds.iter().map(|kind| kind.name()));
         loop {
             for collected in [self.collect_reported().await, self.collect_failures().await] {
                 if let Err(error) = collected {
@@ -83,13 +81,13 @@ impl CollectorRun {
                     self.cx.vitals.note(error.to_string());
                 }
             }
-            let _ = tokio::time::timeout(POLL, occurrences.arrived()).await;
+            let _ = tokio::time::timeout(POLL, hook_events.arrived()).await;
         }
     }
 
     /// Stores what children have reported.
     async fn collect_reported(&self) -> Result<(), CollectError> {
-        let reported = self.cx.tree.occurrences();
+        let reported = self.cx.tree.hook_events();
         let refused = reported.take_refused();
         if refused > 0 {
             self.metrics.refused.add(refused);
@@ -97,17 +95,17 @@ impl CollectorRun {
         }
         loop {
             let oldest = reported.oldest(READ_MAX);
-            let Some(last) = oldest.last().map(|occurrence| occurrence.number) else { return Ok(()) };
-            let occasions = &self.collector.occasions;
-            let occurrences = oldest.into_iter().filter_map(|reported| self::reported(occasions, reported));
-            self.store(occurrences.collect(), None).await?;
+            let Some(last) = oldest.last().map(|event| event.number) else { return Ok(()) };
+            let kinds = &self.collector.kinds;
+            let events = oldest.into_iter().filter_map(|reported| self::reported(kinds, reported));
+            self.store(events.collect(), None).await?;
             reported.remove_until(last);
         }
     }
 
     /// Stores the failed jobs of the queue since the last ones. Before the first hook there are none.
     async fn collect_failures(&self) -> Result<(), CollectError> {
-        if !self.collector.occasions.contains(&Occasion::QueueFailed) {
+        if !self.collector.kinds.contains(&HookEventKind::QueueFailed) {
             return Ok(());
         }
         let position = self.ask(|reply| OutboxRequest::Position { reply }).await?;
@@ -137,9 +135,9 @@ impl CollectorRun {
         }
     }
 
-    async fn store(&self, occurrences: Vec<Occurrence>, position: Option<i64>) -> Result<(), CollectError> {
-        let stored = occurrences.len();
-        self.ask(|reply| OutboxRequest::Append { occurrences, position, reply }).await?;
+    async fn store(&self, events: Vec<OutboxEvent>, position: Option<i64>) -> Result<(), CollectError> {
+        let stored = events.len();
+        self.ask(|reply| OutboxRequest::Append { events, position, reply }).await?;
         self.metrics.collected.add(stored as u64);
         Ok(())
     }
@@ -157,17 +155,17 @@ fn number(failure: &Value) -> i64 {
     failure["number"].as_i64().unwrap_or(i64::MAX)
 }
 
-fn failed(failure: &Value) -> Occurrence {
+fn failed(failure: &Value) -> OutboxEvent {
     let finished = failure["finished"].as_u64().unwrap_or_default();
-    Occurrence::new(new_id(), Occasion::QueueFailed, finished.saturating_mul(1_000), failure)
+    OutboxEvent::new(new_id(), HookEventKind::QueueFailed, finished.saturating_mul(1_000), failure)
 }
 
 /// None if no hook waits for this kind. The data has the path of the child.
-fn reported(occasions: &BTreeSet<Occasion>, reported: Reported) -> Option<Occurrence> {
-    let on = occasions.iter().copied().find(|occasion| occasion.name() == reported.kind)?;
+fn reported(kinds: &BTreeSet<HookEventKind>, reported: HookEvent) -> Option<OutboxEvent> {
+    let on = kinds.iter().copied().find(|kind| kind.name() == reported.kind)?;
     let mut data = reported.data;
     data["child"] = without_root(&reported.path).into();
-    Some(Occurrence::new(new_id(), on, reported.at_ms, &data))
+    Some(OutboxEvent::new(new_id(), on, reported.at_ms, &data))
 }
 
 #[cfg(test)]
@@ -176,19 +174,19 @@ mod tests {
 
     #[test]
     fn what_a_child_reports_is_an_occurrence_with_its_path() {
-        let report = |kind| Reported {
+        let report = |kind| HookEvent {
             number: 1,
             at_ms: 7,
             path: "orchestrator/queue".to_owned(),
             kind,
             data: json!({ "reason": "panic: x" }),
         };
-        let occasions = BTreeSet::from([Occasion::SubsystemGaveUp]);
-        assert_eq!(reported(&occasions, report("catalog.dead")), None);
-        let occurrence = reported(&occasions, report("subsystem.gave_up")).expect("an occurrence");
-        let json: Value = serde_json::from_str(&occurrence.json).expect("JSON");
+        let kinds = BTreeSet::from([HookEventKind::SubsystemGaveUp]);
+        assert_eq!(reported(&kinds, report("catalog.dead")), None);
+        let event = reported(&kinds, report("subsystem.gave_up")).expect("an occurrence");
+        let json: Value = serde_json::from_str(&event.json).expect("JSON");
         let data = json!({ "child": "queue", "reason": "panic: x" });
-        assert_eq!(json, json!({ "id": occurrence.id, "on": "subsystem.gave_up", "at_ms": 7, "data": data }));
+        assert_eq!(json, json!({ "id": event.id, "on": "subsystem.gave_up", "at_ms": 7, "data": data }));
     }
 
     #[test]

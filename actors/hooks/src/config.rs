@@ -24,7 +24,7 @@ pub struct HookConfig {
     #[schemars(length(min = 1))]
     pub name: String,
     /// Occurrences that the hook reports.
-    pub on: Occasion,
+    pub on: HookEventKind,
     /// Program and arguments, started without a shell for each occurrence. It reads the occurrence from
     /// standard input, as one line of JSON. It is started again until it exits with 0; 64 or 65 refuses the
     /// occurrence, and at the fifth time it is put aside.
@@ -53,7 +53,7 @@ pub struct HookConfig {
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-pub enum Occasion {
+pub enum HookEventKind {
     /// A worker reported a job with an exit code other than 0.
     #[default]
     #[serde(rename = "queue.failed")]
@@ -69,7 +69,7 @@ pub enum Occasion {
     SubsystemGaveUp,
 }
 
-impl Occasion {
+impl HookEventKind {
     /// As in the configuration and in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ impl Default for HookConfig {
     fn default() -> Self {
         Self {
             name: String::new(),
-            on: Occasion::default(),
+            on: HookEventKind::default(),
             program: Vec::new(),
             url: None,
             headers_file: None,
@@ -175,11 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn names_of_occasions_are_those_of_the_configuration() {
-        for occasion in
-            [Occasion::QueueFailed, Occasion::CatalogDead, Occasion::IngesterGap, Occasion::SubsystemGaveUp]
-        {
-            assert_eq!(serde_json::to_value(occasion).unwrap(), occasion.name());
+    fn names_of_kinds_are_those_of_the_configuration() {
+        for kind in [
+            HookEventKind::QueueFailed,
+            HookEventKind::CatalogDead,
+            HookEventKind::IngesterGap,
+            HookEventKind::SubsystemGaveUp,
+        ] {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
     }
 }

@@ -2,8 +2,8 @@
 //! at least once.
 //!
 //! 1. `collector` collects occurrences: failed jobs from the console of the queue, which keeps them in its
-//!    database, and what children report by `Vitals::occurred`: dead rows of a catalog, gaps of an ingester,
-//!    given up subsystems.
+//!    database, and what children report by `Vitals::report_hook_event`: dead rows of a catalog, gaps of an
+//!    ingester, given up subsystems.
 //! 2. It stores them in `outbox`, a SQLite database in the state directory, with the number of the last
 //!    failed job in the same transaction. So a failed job is stored exactly once, whenever the process is
 //!    killed.
@@ -26,7 +26,7 @@ mod config;
 mod delivery_task;
 mod edge;
 mod messages;
-mod occurrence;
+mod outbox_event;
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ use orchestrator_supervise::{ChildSpec, Limits, Placement, Shutdown, Strategy, S
 use tokio::sync::watch;
 
 pub use self::{
-    config::{HookConfig, Occasion, check},
+    config::{HookConfig, HookEventKind, check},
     edge::outbox::OutboxError,
 };
 use crate::config::{COLLECTOR, OUTBOX};
@@ -68,8 +68,8 @@ pub fn child_spec(hooks: &[HookConfig], path: &Path) -> Result<ChildSpec, String
             ChildSpec::worker(hook.name.clone(), task.factory()).shutdown(Shutdown::After(Courier::DRAIN)),
         );
     }
-    let occasions = hooks.iter().map(|hook| hook.on).collect();
-    let collector = Collector { occasions, requests };
+    let kinds = hooks.iter().map(|hook| hook.on).collect();
+    let collector = Collector { kinds, requests };
     let tree = SupervisorSpec::new(Strategy::OneForOne)
         .limits(Limits::LEAF)
         .child(ChildSpec::worker(OUTBOX, outbox::factory(path, queues, &slot)));

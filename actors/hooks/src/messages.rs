@@ -2,7 +2,7 @@
 
 use orchestrator_supervise::Reply;
 
-use crate::occurrence::Occurrence;
+use crate::outbox_event::OutboxEvent;
 
 /// Request of the collector or of a hook's child. The outbox answers after the commit.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub(crate) enum OutboxRequest {
     /// one.
     Position { reply: Reply<Option<i64>> },
     /// Stores occurrences for each hook that reports them, and the position after them.
-    Append { occurrences: Vec<Occurrence>, position: Option<i64>, reply: Reply<()> },
+    Append { events: Vec<OutboxEvent>, position: Option<i64>, reply: Reply<()> },
     /// Asks for the oldest occurrence that waits for a hook.
     Oldest { hook: String, reply: Reply<Option<Waiting>> },
     /// Removes an occurrence that the receiver has accepted.

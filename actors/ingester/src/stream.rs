@@ -303,7 +303,7 @@ impl Run<'_> {
         if self.gap_logged_at.is_none_or(|at| at.elapsed() >= GAP_LOG_INTERVAL) {
             self.gap_logged_at = Some(Instant::now());
             tracing::warn!(path = self.cx.vitals.path(), stream = &*self.stream.name, text);
-            self.cx.vitals.occurred("ingester.gap", || {
+            self.cx.vitals.report_hook_event("ingester.gap", || {
                 let counts = &self.counts;
                 json!({
                     "stream": sanitize(&*self.stream.name), "text": text, "gaps": counts.gaps.get(),

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{CrashLog, Event, EventLog, NodeSnapshot, Occurrences, Root, SupervisorSpec, Tree, Vitals};
+use crate::{CrashLog, Event, EventLog, HookEvents, NodeSnapshot, Root, SupervisorSpec, Tree, Vitals};
 
 /// Longest wait for a condition.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -77,7 +77,7 @@ impl TestTree {
 
 /// Creates vitals without a child, for code that only needs metrics.
 pub fn vitals(path: &str) -> Arc<Vitals> {
-    Vitals::new(path, EventLog::default(), CrashLog::default(), Occurrences::default(), Duration::MAX)
+    Vitals::new(path, EventLog::default(), CrashLog::default(), HookEvents::default(), Duration::MAX)
 }
 
 /// Waits until `condition` holds.

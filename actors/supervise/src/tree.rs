@@ -18,8 +18,8 @@ use crate::{
     crash_log::CrashLog,
     event::{Event, EventKind, EventLog},
     export::Exports,
+    hook_event::HookEvents,
     node::{Node, millis},
-    occurrence::Occurrences,
     snapshot::*,
     text::sanitize,
 };
@@ -41,7 +41,7 @@ struct Inner {
     nodes: RwLock<Nodes>,
     events: EventLog,
     crashes: CrashLog,
-    occurrences: Occurrences,
+    hook_events: HookEvents,
     since: Instant,
     arbiters: Arbiters,
     chaos: bool,
@@ -96,7 +96,7 @@ impl Tree {
                 nodes: RwLock::default(),
                 events: EventLog::default(),
                 crashes: CrashLog::default(),
-                occurrences: Occurrences::default(),
+                hook_events: HookEvents::default(),
                 since: Instant::now(),
                 arbiters: Arbiters::default(),
                 chaos,
@@ -106,8 +106,8 @@ impl Tree {
     }
 
     pub(crate) fn new_vitals(&self, path: &str) -> Arc<Vitals> {
-        let Inner { events, crashes, occurrences, link_retry_max, .. } = &*self.inner;
-        Vitals::new(path, events.clone(), crashes.clone(), occurrences.clone(), *link_retry_max)
+        let Inner { events, crashes, hook_events, link_retry_max, .. } = &*self.inner;
+        Vitals::new(path, events.clone(), crashes.clone(), hook_events.clone(), *link_retry_max)
     }
 
     pub(crate) fn arbiters(&self) -> &Arbiters {
@@ -147,9 +147,9 @@ impl Tree {
         &self.inner.events
     }
 
-    /// Occurrences that wait for their reader, such as hooks.
-    pub fn occurrences(&self) -> &Occurrences {
-        &self.inner.occurrences
+    /// Hook events that wait for their reader.
+    pub fn hook_events(&self) -> &HookEvents {
+        &self.inner.hook_events
     }
 
     /// Log of crashes.

@@ -26,11 +26,11 @@ use crate::{
     crash_log::CrashLog,
     event::{EventKind, EventLog},
     expected_input::ExpectedInput,
+    hook_event::HookEvents,
     in_progress::{WorkGuard, WorkInProgress},
     link::{Link, LinkEntry, LinkReporter},
     mailbox_stats::MailboxStats,
     metric::Metric,
-    occurrence::Occurrences,
     pause_state::{PauseSpan, PauseState},
     snapshot::{ExitSnapshot, NoteSnapshot},
     state::State,
@@ -50,7 +50,7 @@ pub struct Vitals {
     path: Arc<str>,
     events: EventLog,
     crashes: CrashLog,
-    occurrences: Occurrences,
+    hook_events: HookEvents,
     activity: Arc<Activity>,
     state: AtomicU8,
     incarnation: AtomicU64,
@@ -83,14 +83,14 @@ impl Vitals {
         path: &str,
         events: EventLog,
         crashes: CrashLog,
-        occurrences: Occurrences,
+        hook_events: HookEvents,
         retry_max: Duration,
     ) -> Arc<Self> {
         Arc::new(Self {
             path: path.into(),
             events,
             crashes,
-            occurrences,
+            hook_events,
             activity: Arc::default(),
             state: AtomicU8::new(State::Stopped as u8),
             incarnation: AtomicU64::new(0),
@@ -254,10 +254,10 @@ impl Vitals {
         *self.note.lock() = Some(NoteSnapshot { text: sanitize(text.as_ref()), at_ms: steady_ms() });
     }
 
-    /// Reports an occurrence to the reader in the process, if there is one that wants its `kind`. The caller
+    /// Reports a hook event to the reader in the process, if there is one that wants its `kind`. The caller
     /// escapes and limits texts in `data` by [`sanitize`].
-    pub fn occurred(&self, kind: &'static str, data: impl FnOnce() -> Value) {
-        self.occurrences.push(&self.path, kind, data);
+    pub fn report_hook_event(&self, kind: &'static str, data: impl FnOnce() -> Value) {
+        self.hook_events.push(&self.path, kind, data);
     }
 
     /// Marks the start of a work item; it ends when the guard is dropped. The tree shows the oldest item, and

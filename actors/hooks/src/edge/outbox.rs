@@ -80,14 +80,14 @@ fn serve(store: &mut Store<'_>, request: OutboxRequest) -> Result<(), (OutboxReq
             Ok(position) => drop(reply.send(position)),
             Err(error) => return Err((OutboxRequest::Position { reply }, error)),
         },
-        OutboxRequest::Append { occurrences, position, reply } => {
+        OutboxRequest::Append { events, position, reply } => {
             // A collector that has given up sends the occurrences again.
             if reply.is_closed() {
                 return Ok(());
             }
-            match store.append(&occurrences, position) {
+            match store.append(&events, position) {
                 Ok(()) => drop(reply.send(())),
-                Err(error) => return Err((OutboxRequest::Append { occurrences, position, reply }, error)),
+                Err(error) => return Err((OutboxRequest::Append { events, position, reply }, error)),
             }
         }
         OutboxRequest::Oldest { hook, reply } => match store.oldest(&hook) {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{error::OutboxError, hook_queue::HookQueue};
 use crate::{
     messages::{Kept, Waiting},
-    occurrence::Occurrence,
+    outbox_event::OutboxEvent,
 };
 
 /// Maximum size of the JSON that waits for one hook, in bytes.
@@ -87,7 +87,7 @@ impl<'a> Store<'a> {
     /// Stores occurrences for their hooks, and a position. Drops the oldest ones of a hook that has too many.
     pub(super) fn append(
         &mut self,
-        occurrences: &[Occurrence],
+        events: &[OutboxEvent],
         position: Option<i64>,
     ) -> Result<(), OutboxError> {
         let mut loads = self.loads.clone();
@@ -95,11 +95,11 @@ impl<'a> Store<'a> {
         let mut store = || -> rusqlite::Result<()> {
             let tx = self.conn.unchecked_transaction()?;
             for (i, hook) in self.hooks.iter().enumerate() {
-                for occurrence in occurrences.iter().filter(|occurrence| occurrence.on == hook.on) {
+                for event in events.iter().filter(|event| event.on == hook.on) {
                     tx.prepare_cached("INSERT INTO waiting (hook, id, json) VALUES (?1, ?2, ?3)")?
-                        .execute(params![hook.name, occurrence.id, occurrence.json])?;
+                        .execute(params![hook.name, event.id, event.json])?;
                     loads[i].kept.waiting += 1;
-                    loads[i].bytes += occurrence.json.len() as u64;
+                    loads[i].bytes += event.json.len() as u64;
                 }
                 while loads[i].bytes > HOOK_BYTES_MAX {
                     let removed = remove_oldest(&tx, &hook.name)?;
@@ -282,14 +282,14 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::config::Occasion;
+    use crate::config::HookEventKind;
 
-    fn hook(name: &str, on: Occasion) -> HookQueue {
+    fn hook(name: &str, on: HookEventKind) -> HookQueue {
         HookQueue { name: name.to_owned(), on, kept: watch::channel(Kept::default()).0 }
     }
 
-    fn occurrence(id: &str, json: String) -> Occurrence {
-        Occurrence { on: Occasion::QueueFailed, id: id.to_owned(), json }
+    fn event(id: &str, json: String) -> OutboxEvent {
+        OutboxEvent { on: HookEventKind::QueueFailed, id: id.to_owned(), json }
     }
 
     #[test]
@@ -297,16 +297,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hooks.db");
         let hooks = [
-            hook("a", Occasion::QueueFailed),
-            hook("b", Occasion::QueueFailed),
-            hook("c", Occasion::SubsystemGaveUp),
+            hook("a", HookEventKind::QueueFailed),
+            hook("b", HookEventKind::QueueFailed),
+            hook("c", HookEventKind::SubsystemGaveUp),
         ];
         let backlogs = || hooks.each_ref().map(|hook| hook.kept.borrow().waiting);
         let mut store = Store::open(&path, &hooks).unwrap();
         assert_eq!(store.position().unwrap(), None);
-        store
-            .append(&[occurrence("1", "one".to_owned()), occurrence("2", "two".to_owned())], Some(7))
-            .unwrap();
+        store.append(&[event("1", "one".to_owned()), event("2", "two".to_owned())], Some(7)).unwrap();
         assert_eq!((backlogs(), store.position().unwrap()), ([2, 2, 0], Some(7)));
         let first = store.oldest("a").unwrap().unwrap();
         assert_eq!((first.id.as_str(), first.json.as_str()), ("1", "one"));
@@ -319,7 +317,7 @@ mod tests {
         assert_eq!((store.oldest("b").unwrap().unwrap().id.as_str(), backlogs()), ("1", [1, 2, 0]));
         assert_eq!(store.oldest("c").unwrap(), None);
         drop(store);
-        let left = [hook("b", Occasion::QueueFailed)];
+        let left = [hook("b", HookEventKind::QueueFailed)];
         let store = Store::open(&path, &left).unwrap();
         assert_eq!((store.oldest("a").unwrap(), left[0].kept.borrow().waiting), (None, 2));
         assert_eq!(store.position().unwrap(), Some(7));
@@ -329,10 +327,10 @@ mod tests {
     fn the_oldest_are_dropped_beyond_the_limit() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hooks.db");
-        let hooks = [hook("a", Occasion::QueueFailed)];
+        let hooks = [hook("a", HookEventKind::QueueFailed)];
         let mut store = Store::open(&path, &hooks).unwrap();
         for i in 0..70 {
-            store.append(&[occurrence(&i.to_string(), "x".repeat(256 << 10))], None).unwrap();
+            store.append(&[event(&i.to_string(), "x".repeat(256 << 10))], None).unwrap();
         }
         assert_eq!(store.take_dropped(), HashMap::from([("a", 6)]));
         let oldest = store.oldest("a").unwrap().unwrap().id;
@@ -344,10 +342,10 @@ mod tests {
     fn one_that_is_put_aside_is_kept_until_it_is_sent_again_at_the_end() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hooks.db");
-        let hooks = [hook("a", Occasion::QueueFailed), hook("b", Occasion::QueueFailed)];
+        let hooks = [hook("a", HookEventKind::QueueFailed), hook("b", HookEventKind::QueueFailed)];
         let kept = || hooks.each_ref().map(|hook| (hook.kept.borrow().waiting, hook.kept.borrow().put_aside));
         let mut store = Store::open(&path, &hooks).unwrap();
-        store.append(&["1", "2"].map(|id| occurrence(id, id.to_owned())), None).unwrap();
+        store.append(&["1", "2"].map(|id| event(id, id.to_owned())), None).unwrap();
         let first = store.oldest("a").unwrap().unwrap();
         for _ in 0..2 {
             store.put_aside("a", first.number, "too large").unwrap();
@@ -368,10 +366,10 @@ mod tests {
     #[test]
     fn the_oldest_that_were_put_aside_are_dropped_beyond_the_limit() {
         let directory = tempfile::tempdir().unwrap();
-        let hooks = [hook("a", Occasion::QueueFailed)];
+        let hooks = [hook("a", HookEventKind::QueueFailed)];
         let path = directory.path().join("hooks.db");
         let mut store = Store::open(&path, &hooks).unwrap();
-        store.append(&[occurrence("last", "{}".to_owned())], None).unwrap();
+        store.append(&[event("last", "{}".to_owned())], None).unwrap();
         store
             .conn
             .execute_batch(

@@ -115,7 +115,9 @@ impl SupervisorBody {
         entry.vitals.give_up(now + delay);
         let (reason, delay_ms) = (sanitize(format!("{exceeded}: {exit}")), millis(delay));
         tracing::error!(path = entry.vitals.path(), reason, delay_ms, "child given up, will be tried again");
-        entry.vitals.occurred("subsystem.gave_up", || json!({ "reason": reason, "retry_in_ms": delay_ms }));
+        entry
+            .vitals
+            .report_hook_event("subsystem.gave_up", || json!({ "reason": reason, "retry_in_ms": delay_ms }));
         entry.vitals.event(EventKind::GivenUp { reason, delay_ms });
         self.answer(index, Err(CommandRefusal::Ended), |_| true);
     }

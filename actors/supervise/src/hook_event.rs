@@ -1,4 +1,4 @@
-//! Occurrences: facts that children report to a reader in the process, which stores them. Not part of the
+//! Hook events: facts that children report to a reader in the process, which stores them. Not part of the
 //! event log, since there may be many of them, and a reader must miss none.
 
 use std::{
@@ -12,12 +12,12 @@ use tokio::sync::Notify;
 
 use crate::clock::now_ms;
 
-/// Maximum number of occurrences that wait for the reader.
+/// Maximum number of events that wait for the reader.
 const WAITING_MAX: usize = 4_096;
 
 /// A fact that a child has reported.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Occurrence {
+pub struct HookEvent {
     /// Sequence number in this process, from 1.
     pub number: u64,
     /// Wall clock time, milliseconds since 1970.
@@ -30,9 +30,9 @@ pub struct Occurrence {
     pub data: Value,
 }
 
-/// Occurrences that wait for the reader. Clones share them.
+/// Events that wait for the reader. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Occurrences(Arc<Shared>);
+pub struct HookEvents(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -44,12 +44,12 @@ struct Shared {
 struct Log {
     /// Kinds that the reader stores.
     wanted: BTreeSet<&'static str>,
-    waiting: VecDeque<Occurrence>,
+    waiting: VecDeque<HookEvent>,
     newest: u64,
     refused: u64,
 }
 
-impl Occurrences {
+impl HookEvents {
     /// Sets the kinds that the reader stores. Others are not kept.
     pub fn want(&self, kinds: impl IntoIterator<Item = &'static str>) {
         self.0.log.lock().wanted = kinds.into_iter().collect();
@@ -66,7 +66,7 @@ impl Occurrences {
         }
         log.newest += 1;
         let number = log.newest;
-        log.waiting.push_back(Occurrence {
+        log.waiting.push_back(HookEvent {
             number,
             at_ms: now_ms(),
             path: path.to_owned(),
@@ -77,21 +77,21 @@ impl Occurrences {
     }
 
     /// At most `limit`; they wait until [`Self::remove_until`].
-    pub fn oldest(&self, limit: usize) -> Vec<Occurrence> {
+    pub fn oldest(&self, limit: usize) -> Vec<HookEvent> {
         self.0.log.lock().waiting.iter().take(limit).cloned().collect()
     }
 
-    /// Removes the occurrences up to `number`, which the reader has stored.
+    /// Removes the events up to `number`, which the reader has stored.
     pub fn remove_until(&self, number: u64) {
-        self.0.log.lock().waiting.retain(|occurrence| occurrence.number > number);
+        self.0.log.lock().waiting.retain(|event| event.number > number);
     }
 
-    /// Number of occurrences that were refused since the last call, because too many waited.
+    /// Number of events that were refused since the last call, because too many waited.
     pub fn take_refused(&self) -> u64 {
         std::mem::take(&mut self.0.log.lock().refused)
     }
 
-    /// Waits until an occurrence has come since the last call.
+    /// Waits until an event has come since the last call.
     pub async fn arrived(&self) {
         self.0.arrived.notified().await;
     }
@@ -104,8 +104,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wanted_occurrences_wait_until_they_are_removed() {
-        let log = Occurrences::default();
+    fn wanted_events_wait_until_they_are_removed() {
+        let log = HookEvents::default();
         log.push("o/a", "lost", || unreachable!("nobody wants it"));
         log.want(["lost"]);
         log.push("o/a", "other", || unreachable!("nobody wants it"));

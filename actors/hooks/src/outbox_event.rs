@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::config::Occasion;
+use crate::config::HookEventKind;
 
 /// Longest JSON of an occurrence, in bytes.
 const JSON_MAX: usize = 32 << 10;
@@ -14,18 +14,18 @@ const CUT: &str = "…";
 
 /// Something that a hook reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Occurrence {
-    pub(crate) on: Occasion,
+pub(crate) struct OutboxEvent {
+    pub(crate) on: HookEventKind,
     /// Identifier, the same in each delivery.
     pub(crate) id: String,
     /// JSON object on one line.
     pub(crate) json: String,
 }
 
-impl Occurrence {
+impl OutboxEvent {
     /// Creates an occurrence with the facts of `data`. Long texts are cut, and end with [`CUT`]; `cut` in the
     /// document is true then. Data that is too long nevertheless is null.
-    pub(crate) fn new(id: String, on: Occasion, at_ms: u64, data: &Value) -> Self {
+    pub(crate) fn new(id: String, on: HookEventKind, at_ms: u64, data: &Value) -> Self {
         let document = |data: &Value| json!({ "id": id, "on": on.name(), "at_ms": at_ms, "data": data });
         let with_cut = |data: &Value| {
             let mut document = document(data);
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_json_is_one_bounded_line() {
-        let new = |data| Occurrence::new("x1".to_owned(), Occasion::QueueFailed, 5, &data);
+        let new = |data| OutboxEvent::new("x1".to_owned(), HookEventKind::QueueFailed, 5, &data);
         let json = new(json!({ "attr_path": "a\nb" })).json;
         assert_eq!(json, r#"{"at_ms":5,"data":{"attr_path":"a\nb"},"id":"x1","on":"queue.failed"}"#);
         let json = new(json!({ "attr_path": "ü".repeat(50_000), "exit_code": 3 })).json;
