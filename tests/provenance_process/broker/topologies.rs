@@ -53,7 +53,7 @@ fn a_broker_without_transient_queues_serves_clients_of_the_original() {
     let instance = home.start_with(&["provenance.amqp.topology=transient", &url]);
     eventually("the cause", || {
         let causes = home.env.base().causes("provenance");
-        causes.iter().any(|cause| cause.text.contains("set provenance.amqp.topology = \"durable\""))
+        causes.iter().any(|cause| cause.help.contains("set provenance.amqp.topology = \"durable\""))
     });
     assert!(instance.terminate().success(), "{}", home.env.base().log());
 }
