@@ -52,8 +52,8 @@ pub(crate) fn of_state(config: &Config) -> Result<Option<Owner>> {
     Ok(found.and_then(|(owner, _)| owner))
 }
 
-/// Last user other than root who has a directory, a link or a file on the way to `path`. That user may choose
-/// what is found there. The second value is true if there is something at the path.
+/// Last user other than root who has a directory, a link or a file on the way to `path`. That user can
+/// exchange the file. The second value is true if the path exists.
 ///
 /// # Errors
 /// There are too many links.

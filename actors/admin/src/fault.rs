@@ -115,8 +115,8 @@ fn weight(cause: &Cause) -> (u8, Option<u64>) {
     (kind, cause.since_ms)
 }
 
-/// Start of the work in which a child is stuck, milliseconds since 1970. None if its arbiter stands still,
-/// which has another reason.
+/// Start of the work in which a child is stuck, milliseconds since 1970. None if its arbiter stands still:
+/// the child is not the reason then.
 fn stuck_since(node: &NodeSnapshot, now_ms: u64) -> Option<u64> {
     let work = node.in_progress.as_ref().filter(|_| node.stuck && node.arbiter_silent_ms.is_none())?;
     Some(now_ms.saturating_sub(work.silent_ms))

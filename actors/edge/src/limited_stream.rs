@@ -163,8 +163,8 @@ mod tests {
         }
     }
 
-    /// Reads into buffers of `room` bytes from a peer that sends `bytes` in pieces of `piece`. The result is
-    /// what was read, and the error at the end.
+    /// Reads into buffers of `room` bytes from a peer that sends `bytes` in pieces of `piece`. Returns
+    /// the bytes that arrived, and the error at the end.
     async fn read(bytes: &[u8], piece: usize, room: usize) -> (Vec<u8>, String) {
         let (ours, mut theirs) = duplex(piece);
         let sending = async move {

@@ -115,8 +115,8 @@ pub struct JobFinished {
     pub seconds: i64,
 }
 
-/// Withdraws an offered job, and forgets one that has ended. A job that was handed out stays with its worker,
-/// whose report counts for nobody.
+/// Withdraws an offered job, and forgets one that has ended. A job that was handed out stays with its worker;
+/// the report on it reaches no subsystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobWithdrawn {
     /// The job.

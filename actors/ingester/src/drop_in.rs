@@ -66,8 +66,8 @@ pub struct Arguments {
     /// Ingester class, e.g. dranspose.ingesters:ZmqPullSingleIngester, or a class of your own as module:Class
     #[arg(short = 'c', long = "ingesterclass", alias = "class")]
     class: String,
-    /// Python interpreter for a class of your own; default: that of the virtual environment in
-    /// which the program is, else python3 in PATH
+    /// Python interpreter for a class of your own; default: that of this program's
+    /// virtual environment, else python3 in PATH
     #[arg(long, value_name = "PROGRAM")]
     python: Option<PathBuf>,
     /// Address of the source, e.g. tcp://detector:9999 [env: UPSTREAM_URL]
@@ -85,8 +85,8 @@ pub struct HttpArguments {
     /// module:app
     #[arg(short = 'c', long = "ingesterapp", alias = "ingesterclass")]
     app: String,
-    /// Python interpreter for an application of your own; default: that of the virtual environment in
-    /// which the program is, else python3 in PATH
+    /// Python interpreter for an application of your own; default: that of this program's
+    /// virtual environment, else python3 in PATH
     #[arg(long, value_name = "PROGRAM")]
     python: Option<PathBuf>,
     /// Address to listen on for HTTP posts

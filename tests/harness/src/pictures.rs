@@ -1,7 +1,6 @@
 //! Pictures of the pages for people, and the files of the console that they show.
 
 use std::{
-    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
 };
@@ -52,10 +51,7 @@ impl Picture {
         for file in &self.files {
             hash.update(fs::read(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}")));
         }
-        hash.finalize().iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Writes a new picture at `path`, and the hash of its files to the list.

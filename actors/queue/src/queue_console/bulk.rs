@@ -60,7 +60,7 @@ impl Handle<BumpAll> for QueueConsole {
 }
 
 /// Requeues the jobs of `filter` slice by slice, and answers at the end or after [`ANSWER_AFTER`]. Returns
-/// what is to be told if it ends later than its answer.
+/// the outcome for the log if it ends after the answer.
 async fn requeue_all(
     requests: Outbox<StoreRequest>,
     filter: Arc<JobFilter>,

@@ -83,8 +83,8 @@ impl Vitals {
         self.register_coarse_timing(name, help, label, Duration::from_micros(1))
     }
 
-    /// Registers a histogram like [`Vitals::register_timing`], whose first bucket ends at `resolution` and
-    /// whose last one after 134,217,728 times as long.
+    /// Registers a histogram like [`Vitals::register_timing`], with buckets from `resolution` to
+    /// 134,217,728 times that.
     ///
     /// # Panics
     /// In debug builds, if `help` is empty.

@@ -167,8 +167,8 @@ fn writer_is_down(cx: &StartCx) -> bool {
     link.is_some_and(|link| matches!(link, Link::Down { .. } | Link::Unanswered { .. }))
 }
 
-/// Waits until the writer's store answers. What is delivered earlier cannot be stored, and each lost
-/// connection of an outage would count as a delivery.
+/// Waits until the writer's store answers. Messages delivered earlier cannot be stored, and each connection
+/// that an outage ends would count as a delivery.
 async fn store_answers(path: String, tree: Tree) {
     while writer_link(&path, &tree).is_some_and(|link| !matches!(link, Link::Up { .. })) {
         sleep(STORE_CHECK).await;

@@ -53,8 +53,8 @@ pub(super) struct Floor {
     /// Times at which hand-outs read from the floors, in seconds since 1970. At the first one, a hand-out
     /// read from the head.
     from_floors: Range<i64>,
-    /// Time of a hand-out that found too few rows, unless this session has done something since. What becomes
-    /// available with the time does so at the next second.
+    /// Time of a hand-out that found too few rows, unless this session has done something since. Rows
+    /// whose hold ends meanwhile are seen at the next second.
     pub(super) nothing_at: Option<i64>,
     /// True if the session has the lock that asks others for notifications.
     pub(super) is_waiting: bool,

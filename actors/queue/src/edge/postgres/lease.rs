@@ -36,7 +36,7 @@ const UPKEEP: Duration = Duration::from_secs(3_600);
 const BEFORE_PLACE: Duration = Duration::from_millis(50);
 
 /// Session of the lease. Its commits wait for no standby: one that is away would leave a session at the
-/// server at each try. What they change is lost at a fail-over only together with all later commits.
+/// server at each try. A fail-over loses their changes only together with all later commits.
 const SESSION: SessionSettings = SessionSettings {
     sql: &["SET statement_timeout = '3s'; SET lock_timeout = '2s'; SET synchronous_commit = local;"],
     connect_timeout: Duration::from_secs(3),

@@ -69,8 +69,8 @@ fn host() -> String {
     fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
-/// Returns the name of the instance: the configured one, or that in the file beside the input directory,
-/// which is made if it is missing.
+/// Returns the name of the instance: the configured one, or that in the file beside the input directory. A
+/// missing file is created.
 ///
 /// # Errors
 /// The file cannot be used.
