@@ -1,6 +1,6 @@
 //! Repeated panics escalate level by level until the process exits with code 70.
 
-use orchestrator_harness::{Instance, Snapshot, TestEnv, try_http, wait_for};
+use orchestrator_harness::{Instance, Snapshot, TestEnv, eventually, try_http, wait_for};
 use serde_json::Value;
 
 /// Exceeds the restart intensity of the queue, and then that of the root. No other subsystem runs.
@@ -50,6 +50,8 @@ fn repeated_panics_escalate_and_exit_with_code_70() {
 fn the_answer_to_a_panic_of_a_thread_says_that_it_acts_later() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let _instance = env.start();
+    // Workers are served before all children have started, and a child that does not run refuses a panic.
+    eventually("all children to run", || env.snapshot().is_some_and(|tree| tree.runs()));
     let note = |path: &str| env.actor_command(path, "panic").json()["note"].clone();
     // The restart of the store stops the children after it.
     assert_eq!(note("queue/inotify"), Value::Null);
