@@ -57,8 +57,7 @@ pub(crate) enum ClientCommand {
     },
     /// Watch the children: state, restarts, mailbox depth, rate, handling time and connection
     ///
-    /// On a terminal, this is a full screen with details, charts and commands; `?` shows its keys. Otherwise,
-    /// tables are printed.
+    /// On a terminal, each table takes the place of the one before, until Ctrl-C.
     ///
     /// Example: orchestrator top queue --sort rate --interval 1
     Top(TopArguments),

@@ -1,34 +1,29 @@
-//! `orchestrator top`: the children with their rates, on the full screen of a terminal or as tables of text.
+//! `orchestrator top`: the children with their rates, as a table that is printed again and again.
 
-mod crash;
-mod details;
-mod dialogs;
-mod drawer;
-mod full_screen;
-mod input;
-mod keys;
-mod listing;
-mod palette;
-mod prompt;
-mod request;
 mod rows;
 #[cfg(test)]
 mod snapshots;
-mod state;
-mod table;
-mod terminal;
-mod view;
 
 use std::{
-    io::{IsTerminal, Write, stdin, stdout},
+    io::{IsTerminal, Write, stdout},
     time::Duration,
 };
 
 use clap::Args;
-use orchestrator_subsystem::{CommandError, OutputFormat};
+use orchestrator_admin::ascii::format_duration;
+use orchestrator_subsystem::{
+    CommandError, OutputFormat,
+    columns::align,
+    output::escape_lines,
+    wire::{TreeSnapshot, tree_url},
+};
+use orchestrator_supervise::without_root;
 
-use self::{listing::Listing, rows::Sort};
-use crate::cli::client::Client;
+use self::rows::{Row, Sort, micros, rows};
+use crate::cli::{client::Client, colour};
+
+/// Right-aligned columns: restarts, depth, rate, p99.
+const RIGHT: [usize; 4] = [2, 3, 4, 5];
 
 /// Arguments of `orchestrator top`.
 #[derive(Debug, Clone, Args)]
@@ -42,7 +37,7 @@ pub(crate) struct TopArguments {
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
     /// Seconds between two refreshes, 0.1 to 3600
-    #[arg(long, default_value_t = 2.0, value_name = "SECONDS", value_parser = interval)]
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS", value_parser = interval)]
     interval: f64,
     /// Print one table after one interval, and exit
     #[arg(long)]
@@ -56,34 +51,121 @@ fn interval(text: &str) -> Result<f64, String> {
     if (0.1..=3600.0).contains(&seconds) { Ok(seconds) } else { Err("write 0.1 to 3600 seconds".to_owned()) }
 }
 
-/// Shows the full screen on a terminal. Otherwise, prints tables until the output is closed, or one with
-/// `--once`.
+/// Prints tables until the output is closed, or one with `--once`. On a terminal, each takes the place of the
+/// one before.
 pub(crate) async fn run(
     arguments: &TopArguments,
     client: &Client,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
-    if !arguments.once && !arguments.format.json && is_interactive() {
-        let interval = Duration::from_secs_f64(arguments.interval);
-        let listing = Listing::new(arguments.sort, arguments.filter.clone().unwrap_or_default());
-        return full_screen::run(client, arguments.path.as_deref(), interval, listing).await;
+    let is_dumb = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
+    let repaints = !arguments.once && !arguments.format.json && stdout().is_terminal() && !is_dumb;
+    let url = tree_url(arguments.path.as_deref());
+    let mut before = client.fetch(&url, "tree").await?;
+    let mut table = String::new();
+    loop {
+        tokio::time::sleep(Duration::from_secs_f64(arguments.interval)).await;
+        let text = match client.fetch(&url, "tree").await {
+            Ok(now) => {
+                table = arguments.show(&before, &now);
+                before = now;
+                table.clone()
+            }
+            // The process may be restarting; the table returns with it.
+            Err(
+                error @ (CommandError::Unreachable { .. }
+                | CommandError::ConnectionLost { .. }
+                | CommandError::ResponseTimeout { .. }),
+            ) if !arguments.once => format!("{error}\n{}", if repaints { &table } else { "" }),
+            Err(error) => return Err(error),
+        };
+        let mut text = escape_lines(&text);
+        if !arguments.format.json {
+            text = colour::fit_stdout(&text);
+        }
+        if repaints {
+            text = colour::repaint(&text);
+        }
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        if arguments.once {
+            return Ok(());
+        }
     }
-    arguments.print(client, out).await
 }
 
-/// True if the process has a terminal that can show a full screen.
-fn is_interactive() -> bool {
-    let is_dumb = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
-    stdin().is_terminal() && stdout().is_terminal() && !is_dumb
+impl TopArguments {
+    fn show(&self, before: &TreeSnapshot, now: &TreeSnapshot) -> String {
+        let mut rows = rows(before, now);
+        if let Some(text) = self.filter.as_ref().map(|text| text.to_lowercase()) {
+            let matches = |cell: &&String| cell.to_lowercase().contains(&text);
+            rows.retain(|row| [&row.path, &row.state, &row.link].iter().any(matches));
+        }
+        rows.sort_by(|a, b| self.sort.compare(a, b));
+        if self.format.json {
+            return self.format.print(&rows);
+        }
+        table(now.uptime_ms, &rows)
+    }
+}
+
+fn table(uptime_ms: u64, rows: &[Row]) -> String {
+    let head = ["CHILD", "STATE", "RESTARTS", "DEPTH", "RATE/S", "P99", "LINK"];
+    let mut cells = vec![head.map(str::to_owned).to_vec()];
+    cells.extend(rows.iter().map(|row| match &row.peer {
+        Some(peer) => {
+            let mut cells = vec![format!("  {peer}")];
+            cells.resize(6, String::new());
+            cells.push(row.link.clone());
+            cells
+        }
+        None => vec![
+            without_root(&row.path).to_owned(),
+            row.state.clone(),
+            row.restarts.to_string(),
+            row.depth.to_string(),
+            format!("{:.1}", row.rate),
+            micros(row.p99_us),
+            row.link.clone(),
+        ],
+    }));
+    format!("up {}\n{}", format_duration(uptime_ms), align(&cells, &RIGHT))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::top::snapshots::tree;
 
     #[test]
     fn invalid_intervals_are_refused() {
         assert!(interval("0").is_err() && interval("x").is_err() && interval("NaN").is_err());
         assert_eq!(interval("0.5"), Ok(0.5));
+    }
+
+    #[test]
+    fn rows_are_filtered_and_sorted() {
+        let mut tables = TopArguments {
+            path: None,
+            sort: Sort::Restarts,
+            filter: None,
+            interval: 1.0,
+            once: true,
+            format: OutputFormat::default(),
+        };
+        let (before, now) = (tree(0, 0, 0), tree(1_000, 1_000, 40));
+        let text = tables.show(&before, &now);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "up 1s");
+        assert!(lines[2].starts_with("b ") && lines[2].contains("backing_off"), "{text}");
+        tables.sort = Sort::Rate;
+        tables.filter = Some("running".to_owned());
+        let text = tables.show(&before, &now);
+        assert!(text.lines().nth(2).unwrap().starts_with("a "), "{text}");
+        assert!(!text.contains("\nb ") && text.contains("40.0") && text.contains("2ms"), "{text}");
+        for ignoring_case in ["O/A", "RunnIng"] {
+            tables.filter = Some(ignoring_case.to_owned());
+            assert!(tables.show(&before, &now).contains("\na "), "{ignoring_case}");
+        }
     }
 }

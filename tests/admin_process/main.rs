@@ -1,5 +1,5 @@
-//! The admin endpoint of the real binary: access, events, overload, the views of the command line and its
-//! full screen.
+//! The admin endpoint of the real binary: access, events, overload, and the views of the command
+//! line.
 
 mod access;
 mod alerts;
@@ -11,10 +11,10 @@ mod alone {
 mod crashes;
 mod events;
 mod found;
-mod full_screen;
 mod history;
 mod open;
 mod overload;
 mod servers;
+mod top;
 mod views;
 mod why;

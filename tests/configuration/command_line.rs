@@ -219,7 +219,7 @@ fn a_terminal_has_colours_unless_no_color_is_set() {
             let program = PtyProgram::start(&command, 200, 30);
             program.await_text(text);
             let coloured = arguments[0] != "tree" && !plain;
-            assert_eq!(program.has_colors(), coloured, "{arguments:?}: {}", program.screen());
+            assert_eq!(program.has_colors(), coloured, "{arguments:?}: {}", program.printed());
         }
     }
 }

@@ -188,11 +188,6 @@ pub fn crashes_url(path: Option<&str>) -> String {
     url_of("/v1/crashes", path)
 }
 
-/// Newest crash report of the child at `path` or one of its descendants.
-pub fn newest_crash_url(path: &str) -> String {
-    format!("{}?limit=1", crashes_url(Some(path)))
-}
-
 /// `/v1/actors/{path}/{verb}`.
 pub fn actor_url(path: &str, verb: &str) -> String {
     format!("/v1/actors/{}/{}", encode(path), encode(verb))
@@ -206,14 +201,6 @@ pub fn console_url(path: &str, verb: &str) -> String {
 /// `/v1/why` or `/v1/why/{path}`.
 pub fn why_url(path: Option<&str>) -> String {
     url_of("/v1/why", path)
-}
-
-/// `/v1/history` for some metrics of the child at `path` since a time in milliseconds. With `sum`, the values
-/// of the child and its descendants are added up.
-pub fn history_url(path: &str, metrics: &[&str], since_ms: u64, sum: bool) -> String {
-    let metrics: Vec<_> = metrics.iter().map(|metric| encode(metric)).collect();
-    let sum = if sum { "&sum=true" } else { "" };
-    format!("/v1/history?path={}&metric={}&since={since_ms}{sum}", encode(path), metrics.join(","))
 }
 
 /// `/v1/{path}/{name}?args`, the route of an export.
@@ -245,11 +232,6 @@ mod tests {
         assert_eq!(export_url("provenance", "locations", &[]), "/v1/provenance/locations");
         assert_eq!(console_url("queue/queue_console", "ls"), "/v1/consoles/queue/queue_console/ls");
         assert_eq!(why_url(Some("queue/a b")), "/v1/why/queue/a%20b");
-        assert_eq!(
-            history_url("o/a&b", &["x", "y"], 7, false),
-            "/v1/history?path=o/a%26b&metric=x,y&since=7"
-        );
-        assert_eq!(history_url("o", &["x"], 0, true), "/v1/history?path=o&metric=x&since=0&sum=true");
     }
 
     #[test]

@@ -22,28 +22,6 @@ pub(super) enum Sort {
 }
 
 impl Sort {
-    /// Name in the command line and on the screen.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Path => "path",
-            Self::Restarts => "restarts",
-            Self::Depth => "depth",
-            Self::Rate => "rate",
-            Self::P99 => "p99",
-        }
-    }
-
-    /// The order after this one, for a key that goes through all of them.
-    pub(super) fn next(self) -> Self {
-        match self {
-            Self::Path => Self::Restarts,
-            Self::Restarts => Self::Depth,
-            Self::Depth => Self::Rate,
-            Self::Rate => Self::P99,
-            Self::P99 => Self::Path,
-        }
-    }
-
     /// Compares two rows, the largest value first. Rows in the order of the tree are all equal.
     pub(super) fn compare(self, a: &Row, b: &Row) -> Ordering {
         match self {
@@ -73,16 +51,6 @@ pub(super) struct Row {
     /// Peer of this row, if the child has metrics of several peers, e.g. `worker w1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) peer: Option<String>,
-}
-
-impl Row {
-    /// Adds the values of a row below this one.
-    pub(super) fn add(&mut self, below: &Row) {
-        self.restarts = self.restarts.saturating_add(below.restarts);
-        self.depth = self.depth.saturating_add(below.depth);
-        self.rate += below.rate;
-        self.p99_us = self.p99_us.max(below.p99_us);
-    }
 }
 
 /// A row for every child of `now`, in the order of the tree, with rates since `before`. Metrics with labels
@@ -169,15 +137,6 @@ pub(super) fn micros(us: u64) -> String {
     }
 }
 
-/// Formats a number in at most six characters.
-pub(super) fn count(number: u64) -> String {
-    match number {
-        0..1_000_000 => number.to_string(),
-        1_000_000..10_000_000_000 => format!("{}M", number / 1_000_000),
-        _ => ">9999M".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -194,13 +153,6 @@ mod tests {
         );
         let restarted = rows(&tree(1_000, 5_000, 1_000), &tree(2_000, 100, 30));
         assert_eq!(restarted[1].rate, 30.0, "the counters of a new process began at zero");
-    }
-
-    #[test]
-    fn numbers_fit_their_columns() {
-        for (number, text) in [(0, "0"), (999_999, "999999"), (1_900_000, "1M"), (u64::MAX, ">9999M")] {
-            assert_eq!(count(number), text);
-        }
     }
 
     #[test]

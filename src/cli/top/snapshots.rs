@@ -4,7 +4,7 @@ use orchestrator_subsystem::wire::TreeSnapshot;
 use serde_json::{Value, json};
 
 /// JSON of a child that runs, without children.
-pub(super) fn node(path: &str, state: &str, restarts: u64, mailboxes: &Value) -> Value {
+fn node(path: &str, state: &str, restarts: u64, mailboxes: &Value) -> Value {
     json!({
         "path": path, "id": path.rsplit('/').next(), "label": null, "kind": "actor", "state": state,
         "stuck": false, "restart": "permanent", "strategy": null, "intensity": null, "period_ms": null,
@@ -15,7 +15,7 @@ pub(super) fn node(path: &str, state: &str, restarts: u64, mailboxes: &Value) ->
 }
 
 /// JSON of a mailbox with 7 messages waiting.
-pub(super) fn mailbox(handled: u64) -> Value {
+fn mailbox(handled: u64) -> Value {
     json!([{
         "name": "mailbox", "depth": 7, "capacity": 9, "high_water": 9, "refused": 0, "handled": handled, "purged": 0,
         "messages": [{"name": "A", "count": 1, "wait_us": [1, 1, 1], "handling_us": [1, 2, 2048]}],
@@ -27,11 +27,6 @@ pub(super) fn tree(at_ms: u64, uptime_ms: u64, handled: u64) -> TreeSnapshot {
     let mut root = node("o", "running", 0, &json!([]));
     root["children"] =
         json!([node("o/a", "running", 0, &mailbox(handled)), node("o/b", "backing_off", 3, &json!([]))]);
-    of(at_ms, uptime_ms, &root)
-}
-
-/// Tree below the JSON of a root.
-pub(super) fn of(at_ms: u64, uptime_ms: u64, root: &Value) -> TreeSnapshot {
     let tree = json!({"seq": 1, "captured_at_ms": at_ms, "uptime_ms": uptime_ms, "root": root});
     serde_json::from_value(tree).unwrap()
 }
