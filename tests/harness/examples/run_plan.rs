@@ -19,7 +19,7 @@ use std::{
     process::{Command, ExitCode, Stdio},
     sync::{
         Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -90,9 +90,8 @@ struct Run {
     programs: Vec<Program>,
     is_full: bool,
     env: BTreeMap<String, String>,
-    has_failed: AtomicBool,
-    /// Logs that were printed. Only one is printed at a time.
-    logs: Mutex<Vec<PathBuf>>,
+    /// Logs of what failed. Locked while a log is printed, so that only one is at a time.
+    failed: Mutex<Vec<PathBuf>>,
 }
 
 impl Run {
@@ -123,11 +122,10 @@ impl Run {
 
     /// Prints the log of a program or command that has ended.
     fn report(&self, is_good: bool, log: PathBuf) {
-        self.has_failed.fetch_or(!is_good, Ordering::Relaxed);
-        let mut logs = self.logs.lock().expect("no thread has panicked");
+        let mut failed = self.failed.lock().expect("no thread has panicked");
         println!("\n== {} (until {} s)", log.display(), self.start.elapsed().as_secs());
         io::stdout().write_all(printed(&log).as_bytes()).expect("write to standard output");
-        logs.push(log);
+        failed.extend((!is_good).then_some(log));
     }
 
     /// Runs a program and returns true if nothing has failed in the end.
@@ -256,8 +254,7 @@ fn main() -> ExitCode {
     let _ = fs::remove_dir_all(LOGS);
     fs::create_dir_all(LOGS).expect(LOGS);
     let env = if is_full { plan.full_env } else { BTreeMap::new() };
-    let (has_failed, logs) = (AtomicBool::new(has_warned), Mutex::default());
-    let run = &Run { start, programs, is_full, env, has_failed, logs };
+    let run = &Run { start, programs, is_full, env, failed: Mutex::default() };
     groups.sort_by_key(|group| group.stage);
     thread::scope(|scope| {
         for stage in groups.chunk_by(|a, b| a.stage == b.stage) {
@@ -267,13 +264,11 @@ fn main() -> ExitCode {
             }
         }
     });
-    let has_failed = run.has_failed.load(Ordering::Relaxed);
-    for log in run.logs.lock().expect("no thread has panicked").iter().filter(|_| has_failed) {
-        repeat_failures(log);
-    }
+    let failed = run.failed.lock().expect("no thread has panicked");
+    failed.iter().for_each(|log| repeat_failures(log));
     if has_warned {
         println!("\n-- the compiler has warned, see above");
     }
     println!("\n== done (at {} s)", start.elapsed().as_secs());
-    ExitCode::from(u8::from(has_failed))
+    ExitCode::from(u8::from(has_warned || !failed.is_empty()))
 }
