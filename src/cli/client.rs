@@ -14,7 +14,7 @@ use orchestrator_subsystem::{
     output::{escape_line, escape_lines, escape_strings},
     wire::ErrorBody,
 };
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::time::Instant;

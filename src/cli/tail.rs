@@ -194,10 +194,6 @@ mod tests {
         let value = json!({"seq": 3, "at_ms": 1_763_692_415_332_u64, "path": "o/\u{202e}a\n", "event": "exited", "incarnation": 2,
             "reason": "\u{1b}[2J\u{9b}\n", "in_progress": null});
         let event: Event = serde_json::from_value(value.clone()).unwrap();
-        assert!(
-            !line(&event, &value).contains(orchestrator_supervise::is_escaped),
-            "{}",
-            line(&event, &value)
-        );
+        assert!(!line(&event, &value).contains(orchestrator_text::is_escaped), "{}", line(&event, &value));
     }
 }

@@ -19,7 +19,7 @@ use clap::Args;
 use orchestrator_subsystem::{
     AnySubsystem, Original, OriginalContext, OriginalFile, OriginalUnit, Section, redaction::redact,
 };
-use orchestrator_supervise::sanitize_to;
+use orchestrator_text::sanitize_to;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 

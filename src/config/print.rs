@@ -4,7 +4,7 @@
 use config::{Value, ValueKind};
 use toml::{Table, Value as Toml};
 
-use orchestrator_supervise::is_escaped;
+use orchestrator_text::is_escaped;
 
 use super::report::one_line;
 use orchestrator_subsystem::redaction::redact;

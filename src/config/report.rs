@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use orchestrator_supervise::sanitize_to;
+use orchestrator_text::sanitize_to;
 use serde::Serialize;
 
 use orchestrator_subsystem::redaction::redact;

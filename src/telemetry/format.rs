@@ -1,8 +1,8 @@
-//! Formats of a log line: text and JSON. Every value is escaped and limited by the kernel's [`sanitize`].
+//! Formats of a log line: text and JSON. Every value is escaped and limited by [`sanitize`].
 
 use std::fmt::{self, Debug};
 
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 use serde::ser::{SerializeMap, Serializer as _};
 use serde_json::Value;
 use tracing::{Event, Subscriber, field::Field, field::Visit};
@@ -150,7 +150,7 @@ mod tests {
 
     fn check(text: &str) {
         assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(!text.trim_end().chars().any(orchestrator_supervise::is_escaped), "{text}");
+        assert!(!text.trim_end().chars().any(orchestrator_text::is_escaped), "{text}");
         assert!(text.contains("forged") && text.contains("bytes left out"), "{text}");
         assert!(text.len() < 3_000, "{} bytes", text.len());
     }

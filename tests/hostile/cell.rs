@@ -7,7 +7,7 @@ use std::{
 };
 
 use orchestrator_harness::{Instance, TestEnv, Worker, eventually, raw_tcp, rounds, try_http};
-use orchestrator_supervise::is_escaped;
+use orchestrator_text::is_escaped;
 
 use crate::{
     behaviour::Behaviour,

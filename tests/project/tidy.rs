@@ -16,26 +16,54 @@ const COMMENT_WIDTH_MAX: usize = 110;
 
 /// Crates of the workspace that each crate may depend on, outside of tests.
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
-    ("orchestrator-supervise", &[]),
+    ("orchestrator-text", &[]),
+    ("orchestrator-supervise", &["orchestrator-text"]),
     ("orchestrator-exchange", &["orchestrator-supervise"]),
-    ("orchestrator-subsystem", &["orchestrator-exchange", "orchestrator-supervise"]),
-    ("orchestrator-edge", &["orchestrator-supervise"]),
-    ("orchestrator-admin", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
+    ("orchestrator-subsystem", &["orchestrator-exchange", "orchestrator-supervise", "orchestrator-text"]),
+    ("orchestrator-edge", &["orchestrator-supervise", "orchestrator-text"]),
+    (
+        "orchestrator-admin",
+        &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise", "orchestrator-text"],
+    ),
     (
         "orchestrator-queue",
-        &["orchestrator-edge", "orchestrator-exchange", "orchestrator-subsystem", "orchestrator-supervise"],
+        &[
+            "orchestrator-edge",
+            "orchestrator-exchange",
+            "orchestrator-subsystem",
+            "orchestrator-supervise",
+            "orchestrator-text",
+        ],
     ),
-    ("orchestrator-provenance", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
+    (
+        "orchestrator-provenance",
+        &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise", "orchestrator-text"],
+    ),
     (
         "orchestrator-ingester",
-        &["orchestrator-edge", "orchestrator-exchange", "orchestrator-subsystem", "orchestrator-supervise"],
+        &[
+            "orchestrator-edge",
+            "orchestrator-exchange",
+            "orchestrator-subsystem",
+            "orchestrator-supervise",
+            "orchestrator-text",
+        ],
     ),
-    ("orchestrator-producer", &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise"]),
+    (
+        "orchestrator-producer",
+        &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise", "orchestrator-text"],
+    ),
     (
         "orchestrator-catalog",
-        &["orchestrator-edge", "orchestrator-exchange", "orchestrator-subsystem", "orchestrator-supervise"],
+        &[
+            "orchestrator-edge",
+            "orchestrator-exchange",
+            "orchestrator-subsystem",
+            "orchestrator-supervise",
+            "orchestrator-text",
+        ],
     ),
-    ("orchestrator-hooks", &["orchestrator-edge", "orchestrator-supervise"]),
+    ("orchestrator-hooks", &["orchestrator-edge", "orchestrator-supervise", "orchestrator-text"]),
     (
         "orchestrator",
         &[
@@ -49,6 +77,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "orchestrator-queue",
             "orchestrator-subsystem",
             "orchestrator-supervise",
+            "orchestrator-text",
         ],
     ),
     ("orchestrator-harness", &[]),

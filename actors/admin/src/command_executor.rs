@@ -4,8 +4,9 @@
 
 use actix_web::http::StatusCode;
 use orchestrator_supervise::{
-    Command, ConsoleCallError, ConsoleVerb, Effect, Origin, State, is_in_branch, sanitize, without_root,
+    Command, ConsoleCallError, ConsoleVerb, Effect, Origin, State, is_in_branch, without_root,
 };
+use orchestrator_text::sanitize;
 use serde_json::{Value, json};
 
 use crate::{

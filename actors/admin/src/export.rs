@@ -6,7 +6,8 @@ use std::{io, time::Duration};
 use actix_web::{HttpResponse, web::Query};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
-use orchestrator_supervise::{ConsoleError, ExportPages, Exports, StopToken, sanitize};
+use orchestrator_supervise::{ConsoleError, ExportPages, Exports, StopToken};
+use orchestrator_text::sanitize;
 use tokio::time::sleep;
 
 use crate::{api_error::ApiError, handler_context::HandlerContext, response_limit::ResponsePermit};

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 
 /// State of a listening socket in `/proc/net/tcp`.
 const LISTEN: &str = "0A";

@@ -8,7 +8,8 @@
 //!
 //! A fault is then the reason; its text is that of the cause in `GET /v1/why`.
 
-use orchestrator_supervise::{NodeSnapshot, Tree, UNANSWERED, sanitize};
+use orchestrator_supervise::{NodeSnapshot, Tree, UNANSWERED};
+use orchestrator_text::sanitize;
 
 use crate::fault::Faults;
 

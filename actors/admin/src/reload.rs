@@ -7,7 +7,8 @@ use std::sync::{
 };
 
 use orchestrator_subsystem::wire::Cause;
-use orchestrator_supervise::{now_ms, sanitize};
+use orchestrator_supervise::now_ms;
+use orchestrator_text::sanitize;
 use parking_lot::Mutex;
 
 /// Most errors of a configuration, or changed keys, that are named.

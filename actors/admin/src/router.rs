@@ -34,7 +34,7 @@ use actix_web::{
     web::{self, Data, Path, ServiceConfig},
 };
 
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 
 use crate::{
     api_error::ApiError,

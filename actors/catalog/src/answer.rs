@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use orchestrator_supervise::{is_escaped, sanitize_to};
+use orchestrator_text::{is_escaped, sanitize_to};
 
 use crate::handler::Row;
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use orchestrator_subsystem::OriginalContext;
-use orchestrator_supervise::sanitize_to;
+use orchestrator_text::sanitize_to;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use orchestrator_supervise::{Backoff, DETAIL, StopToken, sanitize};
+use orchestrator_supervise::{Backoff, DETAIL, StopToken};
+use orchestrator_text::sanitize;
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use orchestrator_exchange::{JobEnd, JobFinished, JobId, JobOffered, JobQueue, Stopped, payload_text};
-use orchestrator_supervise::{StopToken, sanitize};
+use orchestrator_supervise::StopToken;
+use orchestrator_text::sanitize;
 use serde_json::json;
 
 use crate::{

@@ -7,7 +7,8 @@ mod settlement;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use orchestrator_supervise::{Backoff, sanitize_to};
+use orchestrator_supervise::Backoff;
+use orchestrator_text::sanitize_to;
 use serde_json::Value;
 
 pub(crate) use settlement::Settlement;

@@ -2,7 +2,7 @@
 //! unless another agent was faster. Pure: the caller sends the requests.
 
 use bytes::Bytes;
-use orchestrator_supervise::sanitize_to;
+use orchestrator_text::sanitize_to;
 
 use crate::{
     cell::NULL,

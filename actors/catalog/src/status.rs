@@ -4,7 +4,8 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use orchestrator_subsystem::{Period, until_text};
-use orchestrator_supervise::{ExpectedInput, Timing, Vitals, metrics, sanitize};
+use orchestrator_supervise::{ExpectedInput, Timing, Vitals, metrics};
+use orchestrator_text::sanitize;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

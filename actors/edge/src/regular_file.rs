@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 use rustix::{fs::OFlags, io::Errno};
 
 use crate::with_suffix;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use orchestrator_edge::delivery::ReceiverSettings;
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -11,7 +11,7 @@ use orchestrator_edge::{
     read_secret,
 };
 use orchestrator_subsystem::Period;
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

@@ -17,9 +17,9 @@ use std::{
 
 use orchestrator_subsystem::{Answered, Verbs, route::Each};
 use orchestrator_supervise::{
-    Child, ChildCx, CommandError, ConsoleError, Handle, Handled, NodeSnapshot, Origin, StartCx, Tree,
-    metrics, sanitize,
+    Child, ChildCx, CommandError, ConsoleError, Handle, Handled, NodeSnapshot, Origin, StartCx, Tree, metrics,
 };
+use orchestrator_text::sanitize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 

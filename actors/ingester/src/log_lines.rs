@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator_supervise::{Event, EventKind, NodeSnapshot, TEXT_MAX, sanitize_to};
+use orchestrator_supervise::{Event, EventKind, NodeSnapshot};
+use orchestrator_text::{TEXT_MAX, sanitize_to};
 
 /// Longest text of a line, bytes: a reason and its context.
 const TEXT_BYTES_MAX: usize = 2 * TEXT_MAX;

@@ -6,9 +6,9 @@ use std::{collections::VecDeque, time::Duration};
 use futures_util::{FutureExt, StreamExt};
 use orchestrator_subsystem::Period;
 use orchestrator_supervise::{
-    DETAIL, DurableView, ExpectedInput, Factory, Fault, Inbox, InboxSlot, Metric, Recipient, StartCx,
-    metrics, sanitize, sanitize_to,
+    DETAIL, DurableView, ExpectedInput, Factory, Fault, Inbox, InboxSlot, Metric, Recipient, StartCx, metrics,
 };
+use orchestrator_text::{sanitize, sanitize_to};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use orchestrator_subsystem::{OriginalContext, percent::encode, yaml};
-use orchestrator_supervise::sanitize_to;
+use orchestrator_text::sanitize_to;
 use serde_json::{Map, Value};
 
 use crate::{

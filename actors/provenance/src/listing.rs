@@ -1,7 +1,8 @@
 //! Listings: rows of a store that are read in pages (CONTRACT PD16), and their arguments. Pure.
 
 use bytes::Bytes;
-use orchestrator_supervise::{ConsoleError, sanitize};
+use orchestrator_supervise::ConsoleError;
+use orchestrator_text::sanitize;
 
 use crate::{
     method::{Entity, Relation},

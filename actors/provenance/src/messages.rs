@@ -1,7 +1,7 @@
 //! Messages between the parts of the subsystem.
 
-use orchestrator_subsystem::text::TIME;
 use orchestrator_supervise::Reply;
+use orchestrator_text::TIME;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

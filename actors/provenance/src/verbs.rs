@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use orchestrator_subsystem::verb;
-use orchestrator_supervise::{ConsoleError, sanitize};
+use orchestrator_supervise::ConsoleError;
+use orchestrator_text::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

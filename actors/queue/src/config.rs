@@ -6,7 +6,7 @@ use orchestrator_edge::{SocketAccess, check_database_path, check_socket_path};
 #[cfg(feature = "postgres")]
 use orchestrator_edge::{dsn_has_password, postgres::ConfiguredAddress};
 use orchestrator_subsystem::Period;
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -10,8 +10,9 @@ use std::time::Duration;
 use orchestrator_subsystem::{Answered, Until, Verbs, until_text};
 use orchestrator_supervise::{
     Child, ChildCx, ConsoleError, ConsoleReply, Durable, Fault, Handle, Handled, Outbox, PauseSpan, Pending,
-    Reply, sanitize,
+    Reply,
 };
+use orchestrator_text::sanitize;
 
 use crate::{
     edge::unix_time::unix_time,

@@ -36,7 +36,7 @@ pub(crate) use selection::{JobFilter, JobState, Pattern, RequeuedSlice};
 
 use std::{sync::Arc, time::Instant};
 
-use orchestrator_subsystem::text::NUMBER_OR_TIME;
+use orchestrator_text::NUMBER_OR_TIME;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Output of results. All text of a server or a file is escaped here before it reaches a terminal.
 
 use clap::Args;
-use orchestrator_supervise::{escape_json, is_escaped, sanitize_to};
+use orchestrator_text::{escape_json, is_escaped, sanitize_to};
 use serde::Serialize;
 use serde_json::{Map, Value};
 

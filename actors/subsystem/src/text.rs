@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, fmt, marker::PhantomData, ops::Range};
 
 use jiff::Timestamp;
+use orchestrator_text::{NUMBER_OR_TIME, TIME};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{
     Deserialize, Deserializer, Serialize,
@@ -13,11 +14,6 @@ use serde_json::Value;
 
 use crate::columns::align;
 
-/// Schema format of a time in unix seconds: `#[schemars(extend("format" = TIME))]`.
-pub const TIME: &str = "unix-time";
-/// Schema format of a number that need not be a time: it is shown as one if it is plausible as unix seconds
-/// or nanoseconds.
-pub const NUMBER_OR_TIME: &str = "number-or-unix-time";
 /// Unix seconds that are plausible, of 2001 to 5138.
 const SECONDS: Range<i64> = 1_000_000_000..100_000_000_000;
 /// Maximum width of a table cell, in characters; `--json` shows the whole text.

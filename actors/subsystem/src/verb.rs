@@ -21,7 +21,8 @@ pub trait Verb:
     /// Text for an empty list, with its line end.
     const EMPTY: &'static str = "nothing\n";
 
-    /// The answer. A field with the schema format [`text::TIME`] is a time in unix seconds.
+    /// The answer. A field with the schema format [`TIME`](orchestrator_text::TIME) is a time in unix
+    /// seconds.
     type Answer: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
 
     /// Formats the answer for a terminal.

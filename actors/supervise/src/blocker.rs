@@ -1,11 +1,11 @@
 //! Reason why a child that runs does no work, with the facts that support it.
 
+use orchestrator_text::sanitize;
 use parking_lot::Mutex;
 
 use crate::{
     clock::{steady_ms, wall_ms},
     snapshot::BlockerSnapshot,
-    text::sanitize,
 };
 
 /// Most facts of one blocker; further ones are dropped.

@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
+use orchestrator_text::sanitize;
 use parking_lot::Mutex;
 
 use crate::{
@@ -9,7 +10,6 @@ use crate::{
     crash_report::{CrashReport, Samples},
     frames::Frames,
     symbols::Resolver,
-    text::sanitize,
 };
 
 /// Most reports of one child.

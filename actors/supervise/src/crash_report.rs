@@ -26,7 +26,7 @@ pub struct CrashReport {
     pub incarnation: u64,
     /// `panicked` or `failed`.
     pub kind: String,
-    /// Message of the panic or fault, escaped and limited by [`sanitize`](crate::sanitize).
+    /// Message of the panic or fault, escaped and limited by [`sanitize`](orchestrator_text::sanitize).
     pub message: String,
     /// Position of the panic in the source: `file:line:column`.
     pub location: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::text::sanitize;
+use orchestrator_text::sanitize;
 
 /// Error that ends an incarnation. The text says what the operator can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -8,10 +8,11 @@ use std::{
     time::Duration,
 };
 
+use orchestrator_text::sanitize;
+
 use crate::{
     clock::{now_ms, steady_ms},
     snapshot::ExpectedInputSnapshot,
-    text::sanitize,
 };
 
 /// Input that arrives at least once in a period, unless its sender has failed. Clones share the time of the

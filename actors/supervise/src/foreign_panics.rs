@@ -28,7 +28,7 @@ thread_local! {
 /// Calls `code` of a client library. After a panic, everything that it changed must be dropped.
 ///
 /// # Errors
-/// Message and source position of a panic, escaped and limited by [`sanitize`](crate::sanitize).
+/// Message and source position of a panic, escaped and limited by [`sanitize`](orchestrator_text::sanitize).
 pub fn catch_foreign_panic<T>(code: impl FnOnce() -> T) -> Result<T, String> {
     install_hook();
     let former = OBSERVER.replace(Observer::Caller(None));

@@ -5,7 +5,9 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use crate::{Exit, text::sanitize};
+use orchestrator_text::sanitize;
+
+use crate::Exit;
 
 /// Calls `f`; returns a panic as exit.
 pub(crate) fn guard<T>(f: impl FnOnce() -> T) -> Result<T, Exit> {

@@ -57,7 +57,6 @@ mod strategy;
 mod symbols;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod text;
 mod timing;
 mod tree;
 mod validate;
@@ -108,7 +107,6 @@ pub use start_cx::StartCx;
 pub use state::State;
 pub use strategy::{Restart, Strategy};
 pub use symbols::resolve_symbols;
-pub use text::{TEXT_MAX, escape_json, is_escaped, sanitize, sanitize_to};
 pub use timing::Timing;
 pub use tokio_util::sync::CancellationToken as StopToken;
 pub use tree::{CommandError, Origin, StateChange, Tree};

@@ -193,7 +193,7 @@ impl LinkReporter {
     }
 
     /// Reports that the connection is down, and retried after `retry_in`. Texts of `failure` are escaped and
-    /// limited by [`sanitize`](crate::sanitize). A repeated reason is not logged again.
+    /// limited by [`sanitize`](orchestrator_text::sanitize). A repeated reason is not logged again.
     pub fn down(&self, failure: impl Into<LinkFailure>, retry_in: Duration) {
         let (failure, retry_at) = (failure.into().sanitized(), Instant::now() + retry_in);
         let LinkFailure { reason, help, .. } = failure.clone();

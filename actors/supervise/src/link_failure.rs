@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::text::sanitize;
+use orchestrator_text::sanitize;
 
 /// Reason why a link is down. The code that knows the reason also gives the help: a command, statement or
 /// setting, by the peer's error code. Without help, the reader of the tree names a command that examines a

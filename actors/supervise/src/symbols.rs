@@ -13,7 +13,9 @@ use std::{
     sync::Arc,
 };
 
-use crate::{frames::Frames, text::sanitize};
+use orchestrator_text::sanitize;
+
+use crate::frames::Frames;
 
 /// Most memory of resolved addresses that is kept, in bytes.
 const KNOWN_BYTES_MAX: usize = 512 * 1024;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use orchestrator_text::sanitize;
 use parking_lot::RwLock;
 use tokio::sync::mpsc;
 
@@ -21,7 +22,6 @@ use crate::{
     hook_event::HookEvents,
     node::{Node, millis},
     snapshot::*,
-    text::sanitize,
 };
 
 /// Time that a command may take to have its effect.

@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use orchestrator_text::sanitize;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -34,7 +35,6 @@ use crate::{
     pause_state::{PauseSpan, PauseState},
     snapshot::{ExitSnapshot, NoteSnapshot},
     state::State,
-    text::sanitize,
     timing::Timing,
     work_log::WorkLog,
 };

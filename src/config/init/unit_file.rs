@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use orchestrator_edge::read_text;
 use orchestrator_subsystem::{Original, OriginalContext};
-use orchestrator_supervise::sanitize_to;
+use orchestrator_text::sanitize_to;
 
 use super::{
     directories,

@@ -94,7 +94,7 @@ fn load_and_check(sources: &Sources) -> bool {
     for text in texts {
         assert!(!text.contains(SECRET), "{sources:?}\n{text}");
         assert!(
-            !text.chars().any(|c| c != '\n' && orchestrator_supervise::is_escaped(c)) || loaded.is_ok(),
+            !text.chars().any(|c| c != '\n' && orchestrator_text::is_escaped(c)) || loaded.is_ok(),
             "{sources:?}\n{text}"
         );
     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use orchestrator_harness::PtyProgram;
-use orchestrator_supervise::is_escaped;
+use orchestrator_text::is_escaped;
 use serde_json::{Value, json};
 
 /// Text that clears the screen, sets the title and colors, forges a line, and reverses the text direction.

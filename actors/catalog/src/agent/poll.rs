@@ -3,7 +3,8 @@
 use std::{rc::Rc, time::Duration};
 
 use futures_util::{FutureExt, future::LocalBoxFuture};
-use orchestrator_supervise::{DETAIL, sanitize};
+use orchestrator_supervise::DETAIL;
+use orchestrator_text::sanitize;
 use tokio::time::Instant;
 
 use super::{

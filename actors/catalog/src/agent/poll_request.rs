@@ -7,7 +7,8 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use orchestrator_supervise::{StopToken, sanitize};
+use orchestrator_supervise::StopToken;
+use orchestrator_text::sanitize;
 use tokio::time::Instant;
 
 use crate::{

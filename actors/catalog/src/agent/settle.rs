@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{FutureExt, future::LocalBoxFuture};
-use orchestrator_supervise::{DETAIL, sanitize};
+use orchestrator_supervise::DETAIL;
+use orchestrator_text::sanitize;
 use tokio::time::Instant;
 
 use super::{Agent, request::RequestResult};

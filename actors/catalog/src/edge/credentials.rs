@@ -175,7 +175,7 @@ impl Credentials {
             Err(reason) if self.loaded.is_some() && texts[0].is_some() => {
                 // A writer without a lock may leave a partial file.
                 tracing::warn!(
-                    reason = orchestrator_supervise::sanitize(reason),
+                    reason = orchestrator_text::sanitize(reason),
                     "credentials are kept as they were"
                 );
                 Ok(())

@@ -3,7 +3,7 @@
 
 use std::{path::Path, time::Duration};
 
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 use serde_json::{Map, Value};
 
 use super::credentials::{FileContent, read_file};

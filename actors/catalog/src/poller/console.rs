@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use orchestrator_subsystem::{Answered, Until, Verbs, route::Each};
 use orchestrator_supervise::{
-    ChildCx, ChildSpec, Command, ConsoleError, ConsoleReply, Handle, Handled, Origin, State, Vitals, sanitize,
+    ChildCx, ChildSpec, Command, ConsoleError, ConsoleReply, Handle, Handled, Origin, State, Vitals,
 };
+use orchestrator_text::sanitize;
 
 use super::CatalogPoller;
 use crate::{

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use orchestrator_supervise::{FailureKind, LinkFailure, LinkReporter, sanitize};
+use orchestrator_supervise::{FailureKind, LinkFailure, LinkReporter};
+use orchestrator_text::sanitize;
 
 /// Kind of requests that an alarm blocks, at the link.
 const PUBLISHING: &str = "publishing";

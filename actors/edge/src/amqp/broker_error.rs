@@ -6,7 +6,7 @@ use lapin::{
     ErrorKind,
     protocol::{AMQPHardError, AMQPSoftError},
 };
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 
 use crate::{PeerError, PeerErrorKind, Sent, shell_word};
 

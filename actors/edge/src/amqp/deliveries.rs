@@ -7,7 +7,7 @@ use std::{
 
 use futures_util::{Stream, StreamExt};
 use lapin::{Consumer, message::Delivery};
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 
 use crate::catch_panic_now;
 

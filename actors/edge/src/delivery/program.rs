@@ -3,7 +3,8 @@
 
 use std::{process::Stdio, time::Duration};
 
-use orchestrator_supervise::{FailureKind, LinkFailure, sanitize_to};
+use orchestrator_supervise::{FailureKind, LinkFailure};
+use orchestrator_text::sanitize_to;
 use tokio::process::Command;
 
 use super::{Document, ReceiverSettings, not_delivered::NotDelivered};

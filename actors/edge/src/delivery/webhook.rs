@@ -6,7 +6,8 @@ use hyper::{
     StatusCode,
     header::{HeaderMap, HeaderValue},
 };
-use orchestrator_supervise::{FailureKind, LinkFailure, sanitize_to};
+use orchestrator_supervise::{FailureKind, LinkFailure};
+use orchestrator_text::sanitize_to;
 
 use super::{Document, ReceiverSettings, not_delivered::NotDelivered};
 use crate::http::{self, IDEMPOTENCY_KEY, Target};

@@ -20,7 +20,8 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use orchestrator_supervise::{ForeignPanics, sanitize};
+use orchestrator_supervise::ForeignPanics;
+use orchestrator_text::sanitize;
 use rustix::process::{Pid, setpriority_process};
 use tokio::{
     runtime::{Builder, Handle},

@@ -9,7 +9,8 @@ use mongodb::{
     event::{EventHandler, sdam::SdamEvent},
     options::{ClientOptions, ServerAddress},
 };
-use orchestrator_supervise::{LinkReporter, sanitize};
+use orchestrator_supervise::LinkReporter;
+use orchestrator_text::sanitize;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

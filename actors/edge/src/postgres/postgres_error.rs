@@ -2,7 +2,8 @@
 
 use std::{error::Error as _, io};
 
-use orchestrator_supervise::{FailureKind, LinkFailure, sanitize};
+use orchestrator_supervise::{FailureKind, LinkFailure};
+use orchestrator_text::sanitize;
 use tokio_postgres::{
     Error,
     error::{DbError, Severity, SqlState},

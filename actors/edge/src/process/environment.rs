@@ -82,7 +82,7 @@ impl Environment {
             }
             if !is_name(name) {
                 let text = "no name of a variable: write letters, digits and _, not a digit first, 128 bytes at the most";
-                problems.push((key, orchestrator_supervise::sanitize(name), text.to_owned()));
+                problems.push((key, orchestrator_text::sanitize(name), text.to_owned()));
             } else if RESERVED.contains(&name.as_str()) {
                 problems.push((
                     key,

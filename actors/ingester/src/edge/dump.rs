@@ -14,9 +14,8 @@ use std::{
 
 use jiff::Timestamp;
 use orchestrator_edge::{is_full, report_full};
-use orchestrator_supervise::{
-    Factory, Fault, InboxSlot, Metric, Outbox, Reply, StartCx, metrics, sanitize_to,
-};
+use orchestrator_supervise::{Factory, Fault, InboxSlot, Metric, Outbox, Reply, StartCx, metrics};
+use orchestrator_text::sanitize_to;
 use tokio::sync::Notify;
 
 use crate::{item::Item, protocol::cbors};

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, fmt};
 
 use bytes::Bytes;
-use orchestrator_supervise::sanitize_to;
+use orchestrator_text::sanitize_to;
 
 use crate::item::{Item, Parts};
 

@@ -1,7 +1,7 @@
 //! Commands READY, ERROR, PING, PONG; and subscriptions, which are messages in 3.0.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 
 use crate::zmtp::{FrameHeader, ZmtpError};
 

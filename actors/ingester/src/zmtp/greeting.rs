@@ -1,6 +1,6 @@
 //! Greeting: the first 64 bytes of either side (RFC 23).
 
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 
 use crate::zmtp::ZmtpError;
 

@@ -8,9 +8,8 @@ use std::{
 };
 
 use orchestrator_edge::{LinkState, Retries, RetryPolicy};
-use orchestrator_supervise::{
-    Durable, LinkFailure, LinkReporter, StartCx, StopToken, Vitals, metrics, sanitize,
-};
+use orchestrator_supervise::{Durable, LinkFailure, LinkReporter, StartCx, StopToken, Vitals, metrics};
+use orchestrator_text::sanitize;
 
 use tokio::sync::watch;
 

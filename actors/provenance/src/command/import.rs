@@ -20,7 +20,7 @@ use orchestrator_subsystem::{
     CommandError, Context, OutputFormat,
     wire::{BODY_LIMIT, ErrorBody, ErrorKind},
 };
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 use serde_json::json;
 
 use self::{chunk::Chunk, position::Position};

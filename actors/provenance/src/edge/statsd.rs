@@ -3,7 +3,8 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use orchestrator_supervise::{ChildSpec, Factory, InboxSlot, Outbox, Shutdown, StartCx, inbox, sanitize};
+use orchestrator_supervise::{ChildSpec, Factory, InboxSlot, Outbox, Shutdown, StartCx, inbox};
+use orchestrator_text::sanitize;
 use tokio::net::{UdpSocket, lookup_host};
 
 use crate::call_timers::Sample;

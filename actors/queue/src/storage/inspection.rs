@@ -1,6 +1,6 @@
 //! Answers to questions of operators.
 
-use orchestrator_subsystem::text::TIME;
+use orchestrator_text::TIME;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Answers of the console.
 
-use orchestrator_subsystem::text::{NUMBER_OR_TIME, TIME};
+use orchestrator_text::{NUMBER_OR_TIME, TIME};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

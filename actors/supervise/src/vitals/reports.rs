@@ -17,7 +17,7 @@ impl Vitals {
     }
 
     /// Like [`Vitals::set_blocker`], with up to four facts that support the cause. Texts are escaped and
-    /// limited by [`sanitize`](crate::sanitize).
+    /// limited by [`sanitize`](orchestrator_text::sanitize).
     pub fn set_blocker_with(
         &self,
         kind: &'static str,

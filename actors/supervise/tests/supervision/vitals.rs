@@ -5,9 +5,10 @@ use std::time::Duration;
 use crate::probe::*;
 use orchestrator_supervise::{
     ChildSpec, Command, Event, EventKind, EventLog, LABELS_MAX, MetricKind, MetricSnapshot, NodeSnapshot,
-    OTHER_LABEL, Origin, Restart, Strategy, SupervisorSpec, TEXT_MAX, TreeSnapshot,
+    OTHER_LABEL, Origin, Restart, Strategy, SupervisorSpec, TreeSnapshot,
     testing::{TestTree, event_after, eventually},
 };
+use orchestrator_text::TEXT_MAX;
 use tokio::sync::oneshot;
 
 fn spec(child: ChildSpec) -> SupervisorSpec {

@@ -15,7 +15,7 @@ use orchestrator_edge::{
     capture::{Tail, read},
     process::{Environment, Pipes, Process},
 };
-use orchestrator_supervise::sanitize_to;
+use orchestrator_text::sanitize_to;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     process::{ChildStderr, ChildStdin, ChildStdout, Command},

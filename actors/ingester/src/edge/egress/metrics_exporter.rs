@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use orchestrator_supervise::{Vitals, metrics, sanitize};
+use orchestrator_supervise::{Vitals, metrics};
+use orchestrator_text::sanitize;
 
 use super::{
     Egress, idle_worker,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orchestrator_supervise::sanitize_to;
+use orchestrator_text::sanitize_to;
 
 use super::peer_state::PeerState;
 

@@ -10,7 +10,7 @@ use std::{
 
 use orchestrator_edge::read_regular;
 use orchestrator_exchange::{JobId, JobOffered};
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 

@@ -15,7 +15,7 @@ use futures_util::future::{Either, Fuse, FutureExt, LocalBoxFuture, select};
 use orchestrator_edge::{
     HostPort, LimitedStream, PeerError, PeerErrorKind, Sent, Transport, catch_panic, dial, tls::TlsClient,
 };
-use orchestrator_supervise::{TEXT_MAX, sanitize};
+use orchestrator_text::{TEXT_MAX, sanitize};
 use redis::{
     AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, Pipeline,
     RedisError, RedisResult, ScriptInvocation, Value, aio::MultiplexedConnection,

@@ -2,7 +2,7 @@
 //! so that an invalid entry does not affect the others.
 
 use orchestrator_edge::PeerError;
-use orchestrator_supervise::{sanitize, sanitize_to};
+use orchestrator_text::{sanitize, sanitize_to};
 use redis::Value;
 
 use super::connection::unexpected;

@@ -6,7 +6,8 @@ mod reader;
 use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use futures_util::stream::{StreamExt, unfold};
-use orchestrator_supervise::{LinkReporter, sanitize_to};
+use orchestrator_supervise::LinkReporter;
+use orchestrator_text::sanitize_to;
 
 use crate::{
     edge::sources::{

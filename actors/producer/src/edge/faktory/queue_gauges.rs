@@ -3,7 +3,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use orchestrator_supervise::{Vitals, metrics, sanitize_to};
+use orchestrator_supervise::{Vitals, metrics};
+use orchestrator_text::sanitize_to;
 
 use crate::queue_state::QueueState;
 

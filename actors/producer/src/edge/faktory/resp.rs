@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::{Buf, Bytes, BytesMut};
-use orchestrator_supervise::sanitize_to;
+use orchestrator_text::sanitize_to;
 
 /// Upper bound of a line, in bytes.
 const LINE_MAX: usize = 16 * 1024;

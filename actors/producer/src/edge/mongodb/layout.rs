@@ -3,7 +3,7 @@
 mod completions;
 
 use mongodb::bson::{Bson, Document, doc, oid::ObjectId};
-use orchestrator_supervise::sanitize_to;
+use orchestrator_text::sanitize_to;
 
 use crate::{
     cursor::{Cursor, Remaining, SetSummary},

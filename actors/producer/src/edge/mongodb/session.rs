@@ -9,7 +9,8 @@ use ::mongodb::{
     options::{Acknowledgment, FindOptions, WriteConcern},
 };
 use orchestrator_edge::{PeerError, PeerErrorKind, mongodb::Client};
-use orchestrator_supervise::{LinkReporter, sanitize};
+use orchestrator_supervise::LinkReporter;
+use orchestrator_text::sanitize;
 use parking_lot::Mutex;
 
 use super::decode::decoded;

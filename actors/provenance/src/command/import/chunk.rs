@@ -10,7 +10,7 @@ use orchestrator_subsystem::{
     CommandError,
     wire::{ErrorBody, ErrorKind},
 };
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 use serde_json::Value;
 
 use crate::{

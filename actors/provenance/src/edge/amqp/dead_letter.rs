@@ -13,7 +13,7 @@ use orchestrator_edge::{
     PeerError,
     amqp::{Session, refused, with_timeout},
 };
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 
 /// Durable fanout exchange and durable queue of permanently refused items (CONTRACT PP20 to PP22).
 /// The body has only the refused items, or the whole request if it is unreadable. The headers are

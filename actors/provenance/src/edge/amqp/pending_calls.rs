@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 use tokio::time::Instant;
 use uuid::Uuid;
 

@@ -5,7 +5,7 @@ use ::mongodb::{
     error::CommandError,
 };
 use orchestrator_edge::{PeerError, mongodb};
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 
 use crate::{method::Entity, row::Sha1Git, store::StoreError};
 

@@ -9,7 +9,7 @@ use ::mongodb::{
     options::FindOptions,
 };
 use orchestrator_edge::mongodb::{self, Client};
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 
 use super::error::INDEX_IMPOSSIBLE;
 use crate::{method::Entity, store::StoreError};

@@ -7,7 +7,8 @@ use std::{
     path::Path,
 };
 
-use orchestrator_supervise::{Vitals, sanitize};
+use orchestrator_supervise::Vitals;
+use orchestrator_text::sanitize;
 use rustix::process::geteuid;
 
 const FORM: &str = "expected: NAME.NUMBER.txt, or NAME.NUMBER.txt.part while it grows, one job a line";

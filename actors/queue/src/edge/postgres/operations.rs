@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use orchestrator_exchange::{JobFinished, JobId};
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 
 use super::{
     floor::HEAD,

@@ -1,6 +1,6 @@
 //! Texts that PostgreSQL can store.
 
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 
 /// Maximum length of an attribute path, in bytes: a row of an index has at most 2,704.
 pub(super) const ATTR_PATH_BYTES_MAX: usize = 2_000;

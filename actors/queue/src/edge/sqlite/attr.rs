@@ -3,7 +3,7 @@
 use super::groups;
 use super::view::View;
 use crate::storage::{AttrState, GroupKey, GroupPosition, LogRow, Row, Section};
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 /// Reads the log row and the queue rows of an attribute path, except rows of deleted runs.

@@ -1,5 +1,6 @@
 //! Restarts: which children are restarted after an exit, and what ends after too many restarts.
 
+use orchestrator_text::sanitize;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -10,7 +11,6 @@ use crate::{
     event::EventKind,
     limits::RestartWindow,
     node::millis,
-    text::sanitize,
 };
 
 /// Random number of a delay without jitter.

@@ -4,7 +4,8 @@ use std::{collections::VecDeque, os::fd::OwnedFd, os::unix::net::UnixStream as B
 
 use bytes::Bytes;
 use futures_util::stream::{StreamExt, iter, unfold};
-use orchestrator_supervise::{Outbox, sanitize};
+use orchestrator_supervise::Outbox;
+use orchestrator_text::sanitize;
 use tokio::net::UnixStream;
 
 use super::{redaction::Redaction, request::Request};

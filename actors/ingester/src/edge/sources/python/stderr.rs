@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_supervise::sanitize;
+use orchestrator_text::sanitize;
 use tokio::{io::AsyncReadExt, process::ChildStderr};
 
 use super::redaction::Redaction;

@@ -1,10 +1,16 @@
-//! Escaping and limiting of text from peers, files and operators, for terminals and logs.
+//! Escaping and limiting of text from peers, files and operators, for terminals and logs, and the formats by
+//! which schemas say that a number is a time.
 
 use std::{borrow::Cow, fmt::Write};
 
 /// Longest text in a reason, note, event or log field, in bytes.
 pub const TEXT_MAX: usize = 512;
 
+/// Schema format of a time in unix seconds: `#[schemars(extend("format" = TIME))]`.
+pub const TIME: &str = "unix-time";
+/// Schema format of a number that need not be a time: it is shown as one if it is plausible as unix seconds
+/// or nanoseconds.
+pub const NUMBER_OR_TIME: &str = "number-or-unix-time";
 /// Bytes reserved for the number of omitted bytes.
 const REST_MAX: usize = " (18446744073709551615 bytes left out)".len();
 
@@ -15,7 +21,7 @@ const REST_MAX: usize = " (18446744073709551615 bytes left out)".len();
 /// character, and ends with the number of omitted bytes. Applying it twice changes nothing.
 ///
 /// ```
-/// use orchestrator_supervise::sanitize;
+/// use orchestrator_text::sanitize;
 /// assert_eq!(sanitize("refused:\n\u{1b}[31mno"), "refused:\\n\\u{1b}[31mno");
 /// assert_eq!(sanitize(b"key \xff"), "key \\xff");
 /// assert!(sanitize("x".repeat(3_000_000)).ends_with("x (2999526 bytes left out)"));
@@ -63,7 +69,7 @@ pub fn is_escaped(c: char) -> bool {
 /// [`is_escaped`]. The values stay the same.
 ///
 /// ```
-/// use orchestrator_supervise::escape_json;
+/// use orchestrator_text::escape_json;
 /// assert_eq!(escape_json("{\"name\":\"gpj.\u{202e}exe\"}"), r#"{"name":"gpj.\u202eexe"}"#);
 /// ```
 pub fn escape_json(json: &str) -> Cow<'_, str> {
