@@ -69,6 +69,8 @@ pub enum DatabasePart {
     LogIndex,
 }
 
+impl std::error::Error for FileReplaced {}
+
 impl fmt::Display for FileReplaced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.gone { "was deleted or moved" } else { "was replaced by another file" };

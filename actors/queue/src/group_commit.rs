@@ -163,7 +163,7 @@ impl GroupCommit {
     ///
     /// # Errors
     /// Nothing was stored, all work still waits, and the turn may be repeated. After
-    /// [`StorageError::Unsynced`] it must not: nothing was answered, but a new incarnation has to
+    /// `StorageErrorKind::Unsynced` it must not: nothing was answered, but a new incarnation has to
     /// [`Self::recover`].
     pub(crate) fn turn(
         &mut self,

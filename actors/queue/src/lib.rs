@@ -67,7 +67,7 @@ use crate::{
     offers::Offers,
     queue_console::QueueConsole,
     refused_files::{RefusedFiles, RefusedInDirectory},
-    storage::StorageError,
+    storage::{StorageError, StorageErrorKind},
     unserved::LastRequest,
 };
 
@@ -250,11 +250,12 @@ pub(crate) fn preflight(config: &QueueConfig) -> Result<(), QueueError> {
     }
     match SqliteStore::open(&config.database, config.into()) {
         Err(
-            error @ (StorageError::Locked { .. }
-            | StorageError::NewerSchema { .. }
-            | StorageError::Unfinished { .. }),
+            error @ StorageError {
+                kind: StorageErrorKind::Locked | StorageErrorKind::NewerSchema | StorageErrorKind::Unfinished,
+                ..
+            },
         ) => Err(error.into()),
-        Err(error @ StorageError::Corrupt { .. }) if config.on_corrupt == OnCorrupt::Refuse => {
+        Err(error) if error.kind == StorageErrorKind::Corrupt && config.on_corrupt == OnCorrupt::Refuse => {
             Err(error.into())
         }
         // The store itself waits for temporary errors and rebuilds a damaged database.

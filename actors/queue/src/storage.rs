@@ -20,7 +20,7 @@ mod selection;
 pub(crate) use attr::{AttrState, Class, Dispatch, GroupPosition, LogRow, Row, Section, is_expired, is_held};
 pub(crate) use batch::Batch;
 pub(crate) use batch::Entry;
-pub(crate) use error::StorageError;
+pub(crate) use error::{StorageError, StorageErrorKind};
 pub(crate) use inspect::Inspect;
 pub(crate) use inspection::{
     Adopted, Attempt, AttrReport, Counts, Ends, FailedAttempts, FailedJob, HeldJobs, InstanceRow, ListedRow,
@@ -109,14 +109,14 @@ pub(crate) const BUMPS_MAX: usize = 32;
 /// Storage of the queue (CONTRACT QO01 to QO07).
 ///
 /// All operations except those that begin one and [`Storage::stage`] need an open transaction. Each may
-/// return an error of the backend. After an error other than [`StorageError::UnknownRun`] the caller must
+/// return an error of the backend. After an error other than [`StorageErrorKind::UnknownRun`] the caller must
 /// roll back, and may try the operations again. `now` is wall-clock time in whole seconds, read after the
 /// request arrived.
 pub(crate) trait Storage {
     /// Begins a transaction and reads changes that others committed since the last one.
     ///
     /// # Errors
-    /// [`StorageError::Busy`] if another process is writing; try again within milliseconds.
+    /// [`StorageErrorKind::Busy`] if another process is writing; try again within milliseconds.
     fn begin(&mut self) -> Result<(), StorageError>;
 
     /// Begins a transaction that a power failure after its commit may undo. It is durable with the next
@@ -166,7 +166,8 @@ pub(crate) trait Storage {
     /// Returns the position reached (CONTRACT QC17, QD14).
     ///
     /// # Errors
-    /// [`StorageError::UnknownRun`] if the run does not exist or is marked as deleted; nothing is changed.
+    /// [`StorageErrorKind::UnknownRun`] if the run does not exist or is marked as deleted; nothing is
+    /// changed.
     fn enqueue(
         &mut self,
         run: &RunId,

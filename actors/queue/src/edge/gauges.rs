@@ -106,13 +106,15 @@ impl Gauges {
 mod tests {
     use orchestrator_supervise::testing;
 
+    use crate::storage::StorageErrorKind;
+
     use super::*;
 
     #[test]
     fn jobs_are_counted_soon_after_an_operator_looks_and_seldom_otherwise() {
         let mut gauges = Gauges::new(&testing::vitals("queue"));
         let begun = Instant::now();
-        gauges.sample(|| Err(StorageError::NotOpen { path: "q.db".into() }));
+        gauges.sample(|| Err(StorageError::new(StorageErrorKind::NotOpen, "q.db")));
         assert!(gauges.next_sample() >= begun + RETRY);
         gauges.sample(|| Ok(Sample { in_flight: 3, ..Sample::default() }));
         let took = begun.elapsed();

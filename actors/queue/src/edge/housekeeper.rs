@@ -22,11 +22,11 @@ use crate::{
         expected_runs::ExpectedRuns,
         gauges::Gauges,
         pause_file,
-        sqlite::{CheckpointMode, Checkpointed, Checkpointer, Inspector, IsAsked},
+        sqlite::{CheckpointMode, Checkpointed, Checkpointer, Inspector, IsAsked, file_replaced},
         unix_time::unix_time,
     },
     messages::{Answer, Chore},
-    storage::{Inspect, StorageError},
+    storage::{Inspect, StorageError, StorageErrorKind},
 };
 
 /// Time limit of an operator's question; the console itself waits 2 s.
@@ -72,11 +72,15 @@ impl WalState {
         work: impl FnOnce(C) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
         let files = self.files.lock().clone();
-        let Some(files) = files else { return Err(StorageError::NotOpen { path: path.to_path_buf() }) };
-        files.check()?;
+        let Some(files) = files else {
+            let path = path.display();
+            let text = format!("database {path} is not open: orchestrator why queue/queue_store tells why");
+            return Err(StorageError::new(StorageErrorKind::NotOpen, text));
+        };
+        files.check().map_err(file_replaced)?;
         let connection = open()?;
         // Checked again, since the file may have been replaced before the connection opened it.
-        files.check()?;
+        files.check().map_err(file_replaced)?;
         work(connection)
     }
 }

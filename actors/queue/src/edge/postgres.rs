@@ -3,6 +3,7 @@
 //! The schema's functions carry out the operations, so that a batch takes one round trip for all ends of jobs
 //! and one for all hand-outs. Each transaction checks that no other process has taken the place of this one.
 
+mod error;
 mod floor;
 mod inspect;
 mod lease;
@@ -12,6 +13,7 @@ mod operations;
 mod place;
 pub(crate) mod pooler;
 mod rules;
+mod server_session;
 mod session;
 mod settings;
 mod settle;
@@ -20,6 +22,7 @@ mod texts;
 mod transaction;
 mod watch;
 
+pub(crate) use error::link_failure;
 pub(crate) use floor::AddedKeys;
 pub(crate) use inspect::PostgresInspector;
 pub(crate) use lease::{Lease, OwnIncarnation};

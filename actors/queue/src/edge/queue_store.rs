@@ -37,7 +37,7 @@ use crate::{
     edge::unix_time::unix_time,
     group_commit::GroupCommit,
     messages::{IngestOp, ReadCommand, StoreRequest},
-    storage::StorageError,
+    storage::{StorageError, StorageErrorKind},
     store_metrics::{FinishedMetrics, StoreMetrics},
 };
 
@@ -127,7 +127,7 @@ impl QueueStore {
                 Err(error) if B::repair(self, &error)? => {}
                 Err(error) if error.is_retryable() => {
                     blockers::report_full(&cx.vitals, &error);
-                    if !link.retry_blocking(&error) {
+                    if !link.retry_blocking(B::link_failure(&error)) {
                         return Ok(None);
                     }
                 }
@@ -241,12 +241,13 @@ impl<B: Backend> Incarnation<'_, B> {
         self.store.examine(error)?;
         if error.is_retryable() {
             self.metrics.retried.add(1);
-            if error.is_full() {
+            if error.kind == StorageErrorKind::Full {
                 self.report_full(error);
             }
-            return Ok(match error.is_conflict() {
-                true => self.link.conflicted(error),
-                false => self.link.failed(error),
+            let failure = B::link_failure(error);
+            return Ok(match error.kind {
+                StorageErrorKind::Conflict => self.link.conflicted(failure),
+                _ => self.link.failed(failure),
             });
         }
         Err(Fault::from_error(error).into())

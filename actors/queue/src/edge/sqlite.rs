@@ -41,6 +41,7 @@ mod view;
 pub(crate) use checkpoint::{CheckpointMode, Checkpointed, Checkpointer};
 pub(crate) use corrupt::set_aside;
 pub(crate) use database_file::release_replaced;
+pub(crate) use error::{file_replaced, link_failure};
 pub(crate) use inspect::{Inspector, IsAsked};
 #[cfg(feature = "postgres")]
 pub(crate) use migration::{SqliteSource, SqliteTarget};

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     messages::IngestOp,
-    storage::{RunState, Storage, StorageError, Upsert},
+    storage::{RunState, Storage, StorageError, StorageErrorKind, Upsert},
 };
 
 /// An ingest operation in progress.
@@ -42,14 +42,16 @@ impl Ingest {
             IngestOp::UpsertRun { run, complete } => match store.upsert_run(run, *complete) {
                 Ok(Upsert::Done) => Ok(Progress::Done),
                 Ok(Upsert::Pending) => Ok(Progress::Blocked),
-                Err(error @ StorageError::OtherInstance { .. }) => Ok(Progress::Refused(error.to_string())),
+                Err(error) if error.kind == StorageErrorKind::OtherInstance => {
+                    Ok(Progress::Refused(error.to_string()))
+                }
                 Err(error) => Err(error),
             },
             IngestOp::Rows { run, rows, complete, .. } => {
                 let deadline = Instant::now() + slice;
                 let reached = match store.enqueue(run, rows, self.from, Some(deadline)) {
                     Ok(reached) => reached,
-                    Err(error @ StorageError::UnknownRun { .. }) => {
+                    Err(error) if error.kind == StorageErrorKind::UnknownRun => {
                         tracing::warn!(%error, "dropped rows of a deleted run");
                         return Ok(Progress::Done);
                     }

@@ -19,7 +19,7 @@ use crate::{
     edge::sqlite::{Options, SqliteStore},
     messages::UnsentJob,
     protocol::Request,
-    storage::{Batch, Deletion, Log, Outcome, RunId, Upsert},
+    storage::{Batch, Deletion, Log, Outcome, RunId, StorageErrorKind, Upsert},
 };
 
 /// Operations that fail, each with the number of times left.
@@ -62,14 +62,14 @@ impl FaultyStore {
     }
 
     fn full(&self) -> StorageError {
-        StorageError::Full { path: self.path.clone() }
+        StorageError::new(StorageErrorKind::Full, "full")
     }
 }
 
 impl Storage for FaultyStore {
     fn begin(&mut self) -> Result<(), StorageError> {
         if self.faults.should_fail("begin") {
-            return Err(StorageError::Busy { path: self.path.clone() });
+            return Err(StorageError::new(StorageErrorKind::Busy, "busy"));
         }
         self.begun.push(false);
         self.inner.begin()

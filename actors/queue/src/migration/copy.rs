@@ -7,7 +7,7 @@ use super::{
     state::State,
     table::{Table, Value},
 };
-use crate::storage::StorageError;
+use crate::storage::{StorageError, StorageErrorKind};
 
 /// Names for operators.
 pub(crate) struct Names {
@@ -28,7 +28,7 @@ pub(crate) struct Report {
 /// migration that was interrupted.
 ///
 /// # Errors
-/// [`StorageError::NotMigrated`] if it is refused; errors of both sides. The next call continues, unless
+/// [`StorageErrorKind::NotMigrated`] if it is refused; errors of both sides. The next call continues, unless
 /// nothing was written.
 pub(crate) fn migrate(
     source: &mut dyn Source,
@@ -94,7 +94,7 @@ pub(crate) fn migrate(
 }
 
 fn refused(reason: String) -> StorageError {
-    StorageError::NotMigrated { reason }
+    StorageError::new(StorageErrorKind::NotMigrated, reason)
 }
 
 /// Returns the checksums of the source, and the time of its oldest attempt.

@@ -59,7 +59,7 @@ pub(crate) trait Target: Side {
     /// Returns what the target has.
     ///
     /// # Errors
-    /// [`StorageError::NotMigrated`] if it has rows of a queue.
+    /// `StorageErrorKind::NotMigrated` if it has rows of a queue.
     fn found(&mut self) -> Result<Found, StorageError>;
 
     /// Returns the reason why the target cannot store a row.

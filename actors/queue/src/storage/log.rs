@@ -7,7 +7,7 @@ use std::{
     thread::{self, ScopedJoinHandle},
 };
 
-use super::StorageError;
+use super::{StorageError, StorageErrorKind};
 
 /// A second descriptor of the log. Another thread syncs it while the store goes on.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Log {
     /// carries out `work`, which may ask whether the other is done. Returns when both are.
     ///
     /// # Errors
-    /// [`StorageError::Unsynced`] in place of the outcome of `then`, which was not carried out.
+    /// [`StorageErrorKind::Unsynced`] in place of the outcome of `then`, which was not carried out.
     pub(crate) fn sync_beside<T: Send, W>(
         &self,
         mut then: impl FnMut() -> T + Send,
@@ -43,6 +43,10 @@ impl Log {
     }
 
     fn sync(&self) -> Result<(), StorageError> {
-        self.file.sync_data().map_err(|source| StorageError::Unsynced { path: self.database.clone(), source })
+        self.file.sync_data().map_err(|error| {
+            let path = self.database.display();
+            let text = format!("the log of database {path} cannot be synced: check the disk");
+            StorageError::new(StorageErrorKind::Unsynced, text).caused_by(error)
+        })
     }
 }

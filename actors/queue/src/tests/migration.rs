@@ -18,7 +18,8 @@ use crate::{
     },
     migration::{Counters, Found, Names, Report, Row, Side, State, Table, Take, Target, Value, migrate},
     storage::{
-        Batch, Deletion, FailedAttempts, Inspect, Limit, Limits, RunId, Storage, StorageError, Upsert,
+        Batch, Deletion, FailedAttempts, Inspect, Limit, Limits, RunId, Storage, StorageError,
+        StorageErrorKind, Upsert,
     },
 };
 
@@ -33,14 +34,14 @@ fn names() -> Names {
 /// Opens a file as a source. A process that another test is starting may have its lock.
 fn sqlite_source(path: &Path) -> SqliteSource {
     wait_for("the lock of the database", || match SqliteSource::open(path) {
-        Err(StorageError::Locked { .. }) => None,
+        Err(StorageError { kind: StorageErrorKind::Locked, .. }) => None,
         opened => Some(opened.unwrap()),
     })
 }
 
 fn sqlite_target(path: &Path) -> SqliteTarget {
     wait_for("the lock of the database", || match SqliteTarget::open(path) {
-        Err(StorageError::Locked { .. }) => None,
+        Err(StorageError { kind: StorageErrorKind::Locked, .. }) => None,
         opened => Some(opened.unwrap()),
     })
 }
@@ -49,7 +50,9 @@ fn sqlite_target(path: &Path) -> SqliteTarget {
 fn postgres_source(settings: &Settings) -> PostgresSource {
     wait_for("the end of the former session", || {
         match PostgresSource::open(&settings.address, &settings.schema) {
-            Err(StorageError::NotMigrated { reason }) if reason.contains("in use") => None,
+            Err(error) if error.kind == StorageErrorKind::NotMigrated && error.text.contains("in use") => {
+                None
+            }
             opened => Some(opened.unwrap()),
         }
     })
@@ -62,7 +65,7 @@ fn open_target(settings: &Settings) -> Result<PostgresTarget, StorageError> {
 
 fn postgres_target(settings: &Settings) -> PostgresTarget {
     wait_for("the end of the former session", || match open_target(settings) {
-        Err(StorageError::NotMigrated { reason }) if reason.contains("in use") => None,
+        Err(error) if error.kind == StorageErrorKind::NotMigrated && error.text.contains("in use") => None,
         opened => Some(opened.unwrap()),
     })
 }
@@ -75,8 +78,10 @@ struct Interrupted<'a> {
 
 impl Interrupted<'_> {
     fn step(&mut self) -> Result<(), StorageError> {
-        self.left =
-            self.left.checked_sub(1).ok_or(StorageError::NotMigrated { reason: "killed".to_owned() })?;
+        self.left = self
+            .left
+            .checked_sub(1)
+            .ok_or_else(|| StorageError::new(StorageErrorKind::NotMigrated, "killed"))?;
         Ok(())
     }
 }

@@ -27,7 +27,8 @@ use crate::{
         sqlite::Options,
     },
     storage::{
-        Batch, Bumped, Deletion, Job, Limit, Limits, Operation, Outcome, RunId, Storage, StorageError, Upsert,
+        Batch, Bumped, Deletion, Job, Limit, Limits, Operation, Outcome, RunId, Storage, StorageError,
+        StorageErrorKind, Upsert,
     },
     tests::store::*,
 };
@@ -143,7 +144,7 @@ fn retried<T>(
         store.begin().unwrap();
         match work(store).and_then(|done| store.commit().map(|()| done)) {
             Ok(done) => return done,
-            Err(error) if error.is_conflict() => store.rollback().unwrap(),
+            Err(error) if error.kind == StorageErrorKind::Conflict => store.rollback().unwrap(),
             Err(error) => panic!("{error}"),
         }
     }

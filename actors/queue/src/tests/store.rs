@@ -20,7 +20,7 @@ use crate::{
     edge::sqlite::{Options, SqliteStore},
     storage::{
         Batch, Bumped, Deletion, Finished, HandoutId, Job, JobFilter, OfferState, Operation, Outcome,
-        Requeued, RequeuedSlice, RunId, RunState, Storage, StorageError, Upsert,
+        Requeued, RequeuedSlice, RunId, RunState, Storage, StorageError, StorageErrorKind, Upsert,
     },
 };
 
@@ -170,7 +170,7 @@ impl TestStore {
                 // A process that another test is starting has the lock of the former store until it executes
                 // its program.
                 let open = || match SqliteStore::open(&self.path(), self.options.clone()) {
-                    Err(StorageError::Locked { .. }) => None,
+                    Err(StorageError { kind: StorageErrorKind::Locked, .. }) => None,
                     opened => Some(opened.unwrap()),
                 };
                 Opened::Sqlite(Box::new(wait_for("the lock of the database", open)))

@@ -14,13 +14,15 @@ mod unserved;
 use std::time::Duration;
 
 use futures_util::future::{FutureExt, LocalBoxFuture};
-use orchestrator_edge::postgres::{Params, PostgresError, Row, Session, SessionSettings};
+use orchestrator_edge::postgres::{Params, Row, SessionSettings};
 use orchestrator_supervise::{PauseSpan, StopToken};
 use tokio::runtime::Runtime;
 
 use self::question::{Question, Settings};
 use super::{
+    error::unanswered,
     rules,
+    server_session::Session,
     session::{first, get},
     settings::runtime,
 };
@@ -174,7 +176,7 @@ impl PostgresInspector {
                 biased;
                 done = work => done,
                 () = self.stop.cancelled() => {
-                    Err(PostgresError::unanswered("the program stops before the database has answered").into())
+                    Err(unanswered())
                 }
             }
         })

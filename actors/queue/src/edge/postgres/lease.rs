@@ -12,15 +12,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_edge::{
-    LinkState, Reconnecting, RetryPolicy,
-    postgres::{Session, SessionSettings},
-};
+use orchestrator_edge::{LinkState, Reconnecting, RetryPolicy, postgres::SessionSettings};
 use orchestrator_supervise::{Fault, Outbox, StartCx};
 use tokio::time::sleep;
 
 use super::{
+    error::Lost,
     floor::AddedKeys,
+    server_session::Session,
     session::{first_column, get},
     settings::{Settings, runtime},
 };
@@ -92,21 +91,21 @@ struct Renewals<'a> {
 impl Reconnecting for Renewals<'_> {
     /// Session, and name of the instance.
     type Connection = (Session, String);
-    type Error = StorageError;
+    type Error = Lost;
 
-    async fn connect(&mut self) -> Result<(Session, String), StorageError> {
+    async fn connect(&mut self) -> Result<(Session, String), Lost> {
         let settings = Settings::read(&self.lease.config)?;
         let mut session = Session::open(&settings.address, &SESSION).await?;
         session.batch("choosing the schema", &format!("SET search_path = {}", settings.schema)).await?;
         Ok((session, settings.instance))
     }
 
-    async fn serve(&mut self, connection: (Session, String), link: &LinkState) -> Result<(), StorageError> {
+    async fn serve(&mut self, connection: (Session, String), link: &LinkState) -> Result<(), Lost> {
         let (mut session, instance) = connection;
         tokio::select! {
             biased;
             () = link.stopped() => Ok(()),
-            ended = self.renew_again(&mut session, &instance, link) => ended,
+            ended = self.renew_again(&mut session, &instance, link) => Ok(ended?),
         }
     }
 }

@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
-use orchestrator_edge::{
-    LinkState, Reconnecting, RetryPolicy,
-    postgres::{Session, SessionSettings},
-};
+use orchestrator_edge::{LinkState, Reconnecting, RetryPolicy, postgres::SessionSettings};
 use orchestrator_supervise::{Fault, StartCx};
 
 use super::{
+    error::{Lost, storage_error},
     floor::AddedKeys,
+    server_session::Session,
     settings::{Settings, runtime},
 };
 use crate::{config::QueueConfig, storage::StorageError};
@@ -45,11 +44,11 @@ impl Listener {
     async fn receive(&self, mut session: Session, link: &LinkState) -> Result<(), StorageError> {
         loop {
             link.succeeded();
-            match session.notified(CHECK).await? {
+            match session.0.notified(CHECK).await.map_err(storage_error)? {
                 Some(notification) => self.added.add(notification.payload()),
                 None => session.batch("checking the session", "SELECT 1").await?,
             }
-            if session.take_dropped() > 0 {
+            if session.0.take_dropped() > 0 {
                 self.added.add_unknown();
             }
         }
@@ -58,20 +57,20 @@ impl Listener {
 
 impl Reconnecting for &Listener {
     type Connection = Session;
-    type Error = StorageError;
+    type Error = Lost;
 
-    async fn connect(&mut self) -> Result<Session, StorageError> {
+    async fn connect(&mut self) -> Result<Session, Lost> {
         let settings = Settings::read(&self.config)?;
         let mut session = Session::open(&settings.address, &SESSION).await?;
         session.batch("listening", &format!("LISTEN {}", settings.schema)).await?;
         Ok(session)
     }
 
-    async fn serve(&mut self, session: Session, link: &LinkState) -> Result<(), StorageError> {
+    async fn serve(&mut self, session: Session, link: &LinkState) -> Result<(), Lost> {
         tokio::select! {
             biased;
             () = link.stopped() => Ok(()),
-            ended = self.receive(session, link) => ended,
+            ended = self.receive(session, link) => Ok(ended?),
         }
     }
 }

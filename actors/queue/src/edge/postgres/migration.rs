@@ -8,18 +8,17 @@ pub(crate) use self::{source::PostgresSource, target::PostgresTarget};
 
 use std::{borrow::Cow, time::Duration};
 
-use orchestrator_edge::postgres::{
-    Address, Params, Row as ServerRow, Session, SessionSettings, types::ToSql,
-};
+use orchestrator_edge::postgres::{Address, Params, Row as ServerRow, SessionSettings, types::ToSql};
 use tokio::runtime::Runtime;
 
 use super::{
+    server_session::Session,
     session::{self, first, first_column, get, single},
     settings::runtime,
 };
 use crate::{
     migration::{Kind, Row, Table, Take, Value},
-    storage::StorageError,
+    storage::{StorageError, StorageErrorKind},
 };
 
 /// Session of a migration: batches by keys, so that nested loops over indexes are right. Only the last
@@ -56,7 +55,7 @@ impl Connection {
     }
 
     fn batch(&mut self, action: &str, sql: &str) -> Result<(), StorageError> {
-        Ok(self.runtime.block_on(self.session.batch(action, sql))?)
+        self.runtime.block_on(self.session.batch(action, sql))
     }
 
     fn query(
@@ -65,7 +64,7 @@ impl Connection {
         sql: impl Into<Cow<'static, str>>,
         params: Params<'_>,
     ) -> Result<Vec<ServerRow>, StorageError> {
-        Ok(self.runtime.block_on(self.session.query(action, sql, params))?)
+        self.runtime.block_on(self.session.query(action, sql, params))
     }
 
     fn number(&mut self, action: &str, sql: &'static str) -> Result<i64, StorageError> {
@@ -89,7 +88,7 @@ impl Connection {
     }
 
     fn refused(&self, reason: &str) -> StorageError {
-        StorageError::NotMigrated { reason: format!("the schema {} {reason}", self.schema) }
+        StorageError::new(StorageErrorKind::NotMigrated, format!("the schema {} {reason}", self.schema))
     }
 
     fn state(&mut self) -> Result<Option<String>, StorageError> {

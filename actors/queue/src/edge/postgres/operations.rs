@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use orchestrator_edge::postgres::PostgresError;
 use orchestrator_exchange::{JobFinished, JobId};
 use orchestrator_text::sanitize;
 
@@ -213,17 +214,18 @@ impl PostgresStore {
         );
         let error = match stored {
             Ok(rows) => return single(&rows),
-            Err(StorageError::Database(error)) if error.is_invalid_data() => error,
+            Err(error) if error.source_as().is_some_and(PostgresError::is_invalid_data) => error,
             Err(error) => return Err(error),
         };
         if !std::mem::replace(&mut self.is_refused, true) {
-            return Err(error.into());
+            return Err(error);
         }
         self.savepoint("ROLLBACK TO SAVEPOINT entries")?;
         let (left, right) = entries.split_at(entries.len() / 2);
         if let ([], [entry]) = (left, right) {
             let attr_path = sanitize(&entry.attr_path);
-            tracing::warn!(attr_path, %error, "skipped a line that the database refuses");
+            let error = error.source.as_ref().map(tracing::field::display);
+            tracing::warn!(attr_path, error, "skipped a line that the database refuses");
             self.skipped += 1;
             return Ok(true);
         }

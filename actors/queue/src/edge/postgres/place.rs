@@ -26,7 +26,7 @@ impl PostgresStore {
         // A migration that began before has locked the instances until its state could be seen.
         let state = self.query(ACTION, UNFINISHED, vec![])?;
         if let Some(state) = first::<String>(&state)? {
-            return Err(StorageError::unfinished(format!("schema {}", settings.schema), &state));
+            return Err(StorageError::unfinished(&format!("schema {}", settings.schema), &state));
         }
         self.commit()?;
         single(&taken)

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
-use orchestrator_edge::postgres::{PostgresError, Session, SessionSettings};
+use orchestrator_edge::postgres::SessionSettings;
 use orchestrator_supervise::StopToken;
 
 use super::{
+    error::{storage_error, unanswered, unusable},
+    server_session::Session,
     session::single,
     settings::{Settings, runtime},
 };
@@ -33,7 +35,7 @@ pub(crate) fn check(settings: &Settings, stop: &StopToken) -> Result<(), Storage
         tokio::select! {
             biased;
             checked = notify(settings) => checked,
-            () = stop.cancelled() => Err(PostgresError::unanswered("the program stops before the database has answered").into()),
+            () = stop.cancelled() => Err(unanswered()),
         }
     };
     runtime()?.block_on(checked)
@@ -46,14 +48,12 @@ async fn notify(settings: &Settings) -> Result<(), StorageError> {
     listening.batch(ACTION, &format!("LISTEN {channel}")).await?;
     let mut other = Session::open(&settings.address, &SESSION).await?;
     other.batch(ACTION, &format!("NOTIFY {channel}")).await?;
-    match listening.notified(ARRIVES_WITHIN).await? {
+    match listening.0.notified(ARRIVES_WITHIN).await.map_err(storage_error)? {
         Some(_) => Ok(()),
-        None => Err(StorageError::Setting {
-            reason: format!(
-                "{}: a NOTIFY to a session of this program did not arrive, as with PgBouncer's pool_mode = transaction: set pool_mode = session for \
+        None => Err(unusable(format!(
+            "{}: a NOTIFY to a session of this program did not arrive, as with PgBouncer's pool_mode = transaction: set pool_mode = session for \
                  this database, or name the server itself",
-                settings.address
-            ),
-        }),
+            settings.address
+        ))),
     }
 }

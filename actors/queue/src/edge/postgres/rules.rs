@@ -2,10 +2,9 @@
 //!
 //! The first instance that runs alone sets them. One that starts beside others takes theirs.
 
-use orchestrator_edge::postgres::Session;
 use serde::{Deserialize, Serialize};
 
-use super::session::first;
+use super::{server_session::Session, session::first};
 use crate::{
     config::QueueConfig,
     storage::{Limit, StorageError},

@@ -3,10 +3,14 @@
 use std::{fmt, time::Duration};
 
 use orchestrator_edge::postgres::{
-    Address, Login, PostgresError, Row, RowIndex, Session, SessionSettings, SqlState, types::FromSql,
+    Address, Login, PostgresError, Row, RowIndex, SessionSettings, SqlState, types::FromSql,
 };
 
-use crate::storage::StorageError;
+use super::{
+    error::{altered, storage_error, unusable},
+    server_session::Session,
+};
+use crate::storage::{StorageError, StorageErrorKind};
 
 /// Tables and functions, created in the schema that the session has as its only one.
 const SCHEMA: &str = include_str!("schema.sql");
@@ -51,10 +55,10 @@ pub(super) async fn open(address: &Address, schema: &str) -> Result<Session, Sto
 ///
 /// No lock is taken that a role without rights on the tables could hold.
 pub(super) async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError> {
-    session.check_encoding().await?;
+    session.0.check_encoding().await.map_err(storage_error)?;
     match create_unless_known(session, schema).await {
-        Err(StorageError::Database(error)) if is_denied(&error) => {
-            Err(denied(session, schema).await?.unwrap_or(StorageError::Database(error)))
+        Err(error) if error.source_as().is_some_and(is_denied) => {
+            Err(denied(session, schema).await?.unwrap_or(error))
         }
         created => created,
     }
@@ -98,8 +102,11 @@ async fn denied(session: &mut Session, schema: &str) -> Result<Option<StorageErr
                FROM pg_namespace AS n WHERE n.nspname = $1 AND NOT pg_has_role(n.nspowner, 'USAGE')";
     let rows = session.query("looking for the owner", sql, vec![Box::new(schema.to_owned())]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let (owner, statement, role) = (get(row, 0)?, get(row, 1)?, get(row, 2)?);
-    Ok(Some(StorageError::ForeignSchema { schema: schema.to_owned(), owner, role, statement }))
+    let (owner, grant, role): (String, String, String) = (get(row, 0)?, get(row, 1)?, get(row, 2)?);
+    let text = format!(
+        "the schema {schema} belongs to the role {owner}, and {role} may not use it: {grant}, or name another schema in queue.postgres.schema"
+    );
+    Ok(Some(StorageError::new(StorageErrorKind::Denied { grant }, text)))
 }
 
 async fn create_tables(session: &mut Session, schema: &str) -> Result<(), StorageError> {
@@ -114,14 +121,14 @@ async fn create_tables(session: &mut Session, schema: &str) -> Result<(), Storag
         .await?;
     if known.is_empty() {
         // A role that only owns the schema may not create one.
-        let created = session.batch(ACTION, &format!("CREATE SCHEMA {schema}")).await;
-        let Login { role, database } = session.login();
+        let created = session.0.batch(ACTION, &format!("CREATE SCHEMA {schema}")).await;
+        let Login { role, database } = session.0.login();
         let grant = || {
             format!(
                 "as the owner of the database or a superuser: GRANT CREATE ON DATABASE {database} TO {role}"
             )
         };
-        created.map_err(|error| error.with_grant(grant))?;
+        created.map_err(|error| storage_error(error.with_grant(grant)))?;
     }
     for sql in [SCHEMA, FUNCTIONS, &first_rows(), "COMMIT"] {
         session.batch(ACTION, sql).await?;
@@ -140,7 +147,9 @@ async fn upgrade(session: &mut Session, schema: &str, found: i64) -> Result<(), 
             session.batch(ACTION, sql).await?;
             let live = session.query(ACTION, LIVE, vec![]).await?;
             if let Some(instances) = first::<String>(&live)? {
-                return Err(StorageError::OlderProgram { schema: schema.to_owned(), found, instances });
+                return Err(unusable(format!(
+                    "the tables in the schema {schema} have version {found}, and instances of the former program use them: stop {instances}"
+                )));
             }
         }
         let version = format!("UPDATE property SET value = '{VERSION}' WHERE name = 'version'; COMMIT");
@@ -171,7 +180,10 @@ pub(super) async fn version(session: &mut Session) -> Result<Option<i64>, Storag
 pub(super) fn check_version(version: Option<i64>, schema: &str) -> Result<(), StorageError> {
     match version {
         Some(found) if found > VERSION => {
-            Err(StorageError::NewerTables { schema: schema.to_owned(), found, known: VERSION })
+            let text = format!(
+                "the tables in the schema {schema} have version {found}, this program knows {VERSION}: run the newer program, or name another schema"
+            );
+            Err(StorageError::new(StorageErrorKind::NewerSchema, text))
         }
         _ => Ok(()),
     }
@@ -199,12 +211,12 @@ SELECT setval('failure_number', floor(extract(epoch FROM clock_timestamp()) * 10
 /// Reads a column.
 ///
 /// # Errors
-/// [`StorageError::Altered`]: its value has another type, or is an unexpected NULL.
+/// Its value has another type, or is an unexpected NULL.
 pub(super) fn get<'a, T: FromSql<'a>>(
     row: &'a Row,
     column: impl RowIndex + fmt::Display,
 ) -> Result<T, StorageError> {
-    row.try_get(column).map_err(|error| StorageError::Altered { reason: error.to_string() })
+    row.try_get(column).map_err(altered)
 }
 
 /// Reads the first column of the first row.
@@ -214,7 +226,7 @@ pub(super) fn first<T: for<'a> FromSql<'a>>(rows: &[Row]) -> Result<Option<T>, S
 
 /// Reads the value of a query that has one.
 pub(super) fn single<T: for<'a> FromSql<'a>>(rows: &[Row]) -> Result<T, StorageError> {
-    first(rows)?.ok_or_else(|| StorageError::Altered { reason: "an answer is empty".to_owned() })
+    first(rows)?.ok_or_else(|| altered("an answer is empty"))
 }
 
 pub(super) fn first_column<T: for<'a> FromSql<'a>>(rows: &[Row]) -> Result<Vec<T>, StorageError> {

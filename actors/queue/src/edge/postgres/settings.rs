@@ -10,6 +10,7 @@ use std::{
 use orchestrator_edge::{postgres::Address, read_secret, read_text, with_suffix};
 use tokio::runtime::{Builder, Runtime};
 
+use super::error::{storage_error, unusable};
 use super::rules::Rules;
 use crate::{
     config::{APPLICATION, QueueConfig, is_instance_name},
@@ -38,9 +39,9 @@ impl Settings {
     /// # Errors
     /// A file cannot be read, or has no valid content.
     pub(crate) fn read(config: &QueueConfig) -> Result<Self, StorageError> {
-        let dsn = config.postgres.address().read().map_err(|reason| StorageError::Setting { reason })?;
+        let dsn = config.postgres.address().read().map_err(unusable)?;
         Ok(Self {
-            address: Address::parse(&dsn, APPLICATION)?,
+            address: Address::parse(&dsn, APPLICATION).map_err(storage_error)?,
             schema: config.postgres.schema.clone(),
             instance: instance_name(config)?,
             host: host(),
@@ -53,7 +54,7 @@ impl Settings {
 
 pub(super) fn runtime() -> Result<Runtime, StorageError> {
     let runtime = Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| StorageError::Setting { reason: format!("cannot start a runtime: {error}") })
+    runtime.map_err(|error| unusable(format!("cannot start a runtime: {error}")))
 }
 
 /// Returns the address in a file. `key` names it in errors.
@@ -61,8 +62,8 @@ pub(super) fn runtime() -> Result<Runtime, StorageError> {
 /// # Errors
 /// The file cannot be read, or the address is invalid.
 pub(crate) fn address(file: &Path, key: &str) -> Result<Address, StorageError> {
-    let dsn = read_secret(Some(file), "", key).map_err(|reason| StorageError::Setting { reason })?;
-    Ok(Address::parse(&dsn, APPLICATION)?)
+    let dsn = read_secret(Some(file), "", key).map_err(unusable)?;
+    Address::parse(&dsn, APPLICATION).map_err(storage_error)
 }
 
 fn host() -> String {
@@ -79,8 +80,8 @@ pub(crate) fn instance_name(config: &QueueConfig) -> Result<String, StorageError
         return Ok(name.clone());
     }
     let file = instance_file(&config.input_dir);
-    let failed = |error: io::Error| StorageError::Setting {
-        reason: format!("{}: cannot keep the name of the instance: {error}", file.display()),
+    let failed = |error: io::Error| {
+        unusable(format!("{}: cannot keep the name of the instance: {error}", file.display()))
     };
     let read = || read_text(&file);
     let name = match read() {

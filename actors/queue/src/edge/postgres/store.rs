@@ -3,13 +3,15 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use orchestrator_edge::postgres::{Row, Session};
+use orchestrator_edge::postgres::Row;
 use orchestrator_supervise::StopToken;
 use tokio::runtime::Runtime;
 
 use super::{
+    error::other_instance,
     floor::{AddedKeys, Floor},
     lease::OwnIncarnation,
+    server_session::Session,
     session::{AT, Transaction, first, get, single},
     settings::{Settings, runtime},
     texts::{self, is_storable},
@@ -54,7 +56,7 @@ impl PostgresStore {
     /// Connects, creates the tables if there are none, and takes the place of this instance.
     ///
     /// # Errors
-    /// [`StorageError::Database`]; also while another process has the place. [`StorageError::Unfinished`].
+    /// Of the server; also while another process has the place. `StorageErrorKind::Unfinished`.
     pub(crate) fn open(
         settings: Settings,
         incarnation: &OwnIncarnation,
@@ -141,11 +143,7 @@ impl Storage for PostgresStore {
                 self.urgent = Some(run.fetcher.clone());
                 Ok(Upsert::Pending)
             }
-            other => Err(StorageError::OtherInstance {
-                fetcher: run.fetcher.clone(),
-                instance: other.to_owned(),
-                own: self.settings.instance.clone(),
-            }),
+            other => Err(other_instance(&run.fetcher, other, &self.settings.instance)),
         }
     }
 
@@ -156,7 +154,7 @@ impl Storage for PostgresStore {
         from: usize,
         deadline: Option<Instant>,
     ) -> Result<usize, StorageError> {
-        let unknown = || StorageError::UnknownRun { fetcher: run.fetcher.clone(), started: run.started };
+        let unknown = || StorageError::unknown_run(&run.fetcher, run.started);
         let rows = self.query(
             "storing entries",
             "SELECT fetcher_id FROM fetcher WHERE name = $1 AND instance = $2",

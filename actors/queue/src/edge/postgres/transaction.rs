@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use orchestrator_edge::Sent;
-use orchestrator_edge::postgres::{Params, PostgresError, Row, Session};
+use orchestrator_edge::postgres::{Params, PostgresError, Row};
 
 use super::{
+    error::unanswered,
+    server_session::Session,
     session::{self, Transaction, single},
     settings::Settings,
     store::PostgresStore,
@@ -44,7 +46,7 @@ impl PostgresStore {
         }
         self.floor.nothing_at = None;
         let Some(mut session) = self.session.take_if(|_| self.transaction == Transaction::Begun) else {
-            return Err(StorageError::NoTransaction { action });
+            return Err(StorageError::no_transaction(action));
         };
         let done = self.within_stop(LAST_ANSWER, session.query(action, sql, params).boxed_local());
         self.checked(session, done)
@@ -52,7 +54,7 @@ impl PostgresStore {
 
     fn batch(&mut self, action: &'static str, sql: &str) -> Result<(), StorageError> {
         let Some(mut session) = self.session.take() else {
-            return Err(StorageError::NoTransaction { action });
+            return Err(StorageError::no_transaction(action));
         };
         let done = self.within_stop(LAST_ANSWER, session.batch(action, sql).boxed_local());
         self.checked(session, done)
@@ -60,11 +62,11 @@ impl PostgresStore {
 
     /// Awaits the server. Once the child is asked to stop, for `grace` at most. Compiled for each type of
     /// answer, not for each request.
-    fn within_stop<T, E: From<PostgresError>>(
+    fn within_stop<T>(
         &self,
         grace: Duration,
-        work: LocalBoxFuture<'_, Result<T, E>>,
-    ) -> Result<T, E> {
+        work: LocalBoxFuture<'_, Result<T, StorageError>>,
+    ) -> Result<T, StorageError> {
         let stopped = async {
             self.stop.cancelled().await;
             tokio::time::sleep(grace).await;
@@ -73,20 +75,21 @@ impl PostgresStore {
             tokio::select! {
                 biased;
                 done = work => done,
-                () = stopped => Err(PostgresError::unanswered("the program stops before the database has answered").into()),
+                () = stopped => Err(unanswered()),
             }
         })
     }
 
     /// Keeps the session unless an error ended it, or it may only read.
-    fn checked<T>(&mut self, session: Session, done: Result<T, PostgresError>) -> Result<T, StorageError> {
-        if done.as_ref().err().is_none_or(|error| error.peer.sent == Sent::Yes && !error.is_read_only()) {
+    fn checked<T>(&mut self, session: Session, done: Result<T, StorageError>) -> Result<T, StorageError> {
+        let keeps = |error: &PostgresError| error.peer.sent == Sent::Yes && !error.is_read_only();
+        if done.as_ref().err().is_none_or(|error| error.source_as().is_some_and(keeps)) {
             self.session = Some(session);
         } else {
             self.transaction = Transaction::None;
             self.floor.forget();
         }
-        Ok(done?)
+        done
     }
 
     /// Begins the transaction that was asked for, with a new session if the former one was lost.

@@ -15,13 +15,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_edge::postgres::{Session, SessionSettings};
+use orchestrator_edge::postgres::SessionSettings;
 use orchestrator_supervise::{Fault, StartCx, Vitals, block_on, metrics};
 use parking_lot::Mutex;
 
 use self::{finding::Finding, lock_waits::LockWaits, vacuum_holders::VacuumHolders};
 use super::{
     inspect::PostgresInspector,
+    server_session::Session,
     session::first,
     settings::{Settings, runtime},
 };

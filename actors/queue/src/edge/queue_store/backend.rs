@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use orchestrator_edge::{FileReplaced, LinkState};
-use orchestrator_supervise::{Fault, StartCx};
+use orchestrator_supervise::{Fault, LinkFailure, StartCx};
 
 use super::{child::QueueStore, stopped::Stopped};
 use crate::{
@@ -15,6 +15,9 @@ use crate::{
 pub(super) trait Backend: Sized {
     /// Declares the link to the database.
     fn link(spec: &QueueStore, cx: &StartCx) -> LinkState;
+
+    /// Reason and help for that link.
+    fn link_failure(error: &StorageError) -> LinkFailure;
 
     /// Prepares an opening: nothing of a former incarnation is open.
     fn closed(_spec: &QueueStore) {}

@@ -7,7 +7,7 @@ use orchestrator_supervise::Vitals;
 
 use crate::{
     config::{QueueConfig, StoreKind},
-    storage::{HeldJobs, Limit, StorageError},
+    storage::{HeldJobs, Limit, StorageError, StorageErrorKind},
     unserved::Unserved,
 };
 
@@ -83,10 +83,11 @@ pub(super) fn report_unserved(vitals: &Vitals, unserved: &Unserved, config: &Que
 /// Reports a lack of space: with the free bytes of the file system, or in the server's words. Ignores other
 /// errors.
 pub(super) fn report_full(vitals: &Vitals, error: &StorageError) {
-    match error {
-        StorageError::Full { path } => orchestrator_edge::report_full(vitals, path, error.to_string()),
-        #[cfg(feature = "postgres")]
-        StorageError::Database(refused) if error.is_full() => {
+    match (&error.kind, &error.file, &error.source) {
+        (StorageErrorKind::Full, Some(path), _) => {
+            orchestrator_edge::report_full(vitals, path, error.to_string());
+        }
+        (StorageErrorKind::Full, None, Some(refused)) => {
             let help = "free space for the server's data directory and tablespaces, then look at its log";
             vitals.set_fault("disk_full", "disk of the PostgreSQL server", refused.to_string(), &[], help);
         }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use orchestrator_edge::{LinkState, RetryPolicy};
-use orchestrator_supervise::StartCx;
+use orchestrator_supervise::{LinkFailure, StartCx};
 
 use super::{backend::Backend, child::QueueStore};
 use crate::{
-    edge::postgres::{PostgresStore, Settings, WaitingJobs, pooler},
+    edge::postgres::{PostgresStore, Settings, WaitingJobs, link_failure, pooler},
     storage::{Storage, StorageError, Waiting},
 };
 
@@ -23,6 +23,10 @@ pub(super) struct PostgresBackend {
 impl Backend for PostgresBackend {
     fn link(spec: &QueueStore, cx: &StartCx) -> LinkState {
         LinkState::new(cx, "postgres", spec.config.postgres.endpoint(), RetryPolicy::REMOTE)
+    }
+
+    fn link_failure(error: &StorageError) -> LinkFailure {
+        link_failure(error)
     }
 
     fn open(spec: &QueueStore, cx: &StartCx) -> Result<Self, StorageError> {

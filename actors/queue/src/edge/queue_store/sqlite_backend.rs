@@ -10,18 +10,21 @@ use std::{
 };
 
 use orchestrator_edge::{FileReplaced, LinkState, RetryPolicy};
-use orchestrator_supervise::{Fault, Outbox, StartCx};
+use orchestrator_supervise::{Fault, LinkFailure, Outbox, StartCx};
 
 use super::{backend::Backend, child::QueueStore, stopped::Stopped};
 use crate::{
     config::{OnCorrupt, QueueConfig},
     edge::{
         housekeeper::WalState,
-        sqlite::{CheckpointMode, Checkpointer, SqliteStore, release_replaced, set_aside},
+        sqlite::{
+            CheckpointMode, Checkpointer, SqliteStore, file_replaced, link_failure, release_replaced,
+            set_aside,
+        },
         unix_time::unix_time,
     },
     messages::Chore,
-    storage::{Storage, StorageError, Waiting},
+    storage::{Storage, StorageError, StorageErrorKind, Waiting},
     store_metrics::StoreMetrics,
     unserved::{LastRequest, Unserved},
 };
@@ -69,6 +72,10 @@ impl Backend for SqliteBackend {
         LinkState::new(cx, "sqlite", database, RetryPolicy::LOCAL_LOCK).expecting_failures()
     }
 
+    fn link_failure(error: &StorageError) -> LinkFailure {
+        link_failure(error)
+    }
+
     fn closed(spec: &QueueStore) {
         spec.wal_state.set_files(None);
         release_replaced(&spec.config.database);
@@ -92,7 +99,7 @@ impl Backend for SqliteBackend {
     }
 
     fn repair(spec: &QueueStore, error: &StorageError) -> Result<bool, Fault> {
-        let is_damaged = matches!(error, StorageError::Corrupt { .. });
+        let is_damaged = error.kind == StorageErrorKind::Corrupt;
         if is_damaged {
             set_damaged_aside(&spec.config, error)?;
         }
@@ -148,16 +155,16 @@ impl Backend for SqliteBackend {
     }
 
     fn examine(&mut self, error: &StorageError) -> Result<(), Stopped> {
-        if let StorageError::Replaced { replaced } = error {
+        if let Some(replaced) = error.source_as::<FileReplaced>() {
             return Err(Stopped::Replaced(replaced.clone()));
         }
         // A replaced file looks damaged, too, but the file at its path must not be set aside.
         self.store.files().check()?;
-        match error {
+        match error.kind {
             // The restart of this child also restarts the reader, which reads the files again.
-            StorageError::Corrupt { .. } => set_damaged_aside(&self.config, error)?,
+            StorageErrorKind::Corrupt => set_damaged_aside(&self.config, error)?,
             // On a small disk the log may use the space; once moved, its pages are reused.
-            StorageError::Full { .. } => drop(self.store.checkpoint_final()),
+            StorageErrorKind::Full => drop(self.store.checkpoint_final()),
             _ => {}
         }
         Ok(())
@@ -175,8 +182,7 @@ impl Backend for SqliteBackend {
 
     /// Requests wait meanwhile.
     fn close_replaced(self, link: &LinkState, replaced: &FileReplaced) -> bool {
-        let error = StorageError::from(replaced.clone());
-        link.not_ready(&error, REOPEN_AFTER);
+        link.not_ready(Self::link_failure(&file_replaced(replaced.clone())), REOPEN_AFTER);
         self.wal_state.set_files(None);
         let goes_on = link.wait_blocking(REOPEN_AFTER);
         if let Err(error) = self.store.close_replaced(replaced, unix_time()) {

@@ -55,7 +55,7 @@ impl Checkpointer {
     /// earlier ones.
     ///
     /// # Errors
-    /// [`StorageError::Full`], [`StorageError::Backend`]. A lock of another connection is
+    /// `StorageErrorKind::Full`, `StorageErrorKind::Backend`. A lock of another connection is
     /// [`Checkpointed::busy`] instead.
     pub(crate) fn checkpoint(&self, mode: CheckpointMode) -> Result<Checkpointed, StorageError> {
         let done = run(&self.conn, &self.path, mode)?;

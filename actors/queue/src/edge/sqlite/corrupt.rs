@@ -15,7 +15,7 @@ const SUFFIXES: [&str; 4] = ["-wal", "-shm", "-journal", ""];
 /// seconds.
 ///
 /// # Errors
-/// [`StorageError::Backend`] if a rename fails; the call may then be repeated.
+/// `StorageErrorKind::Backend` if a rename fails; the call may then be repeated.
 pub(crate) fn set_aside(db_path: &Path, unix_time: i64) -> Result<PathBuf, StorageError> {
     rename_all(db_path, unix_time).map_err(StorageError::backend(db_path, "setting aside"))
 }

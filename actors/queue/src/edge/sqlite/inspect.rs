@@ -35,7 +35,7 @@ const STEPS: i32 = 2_000;
 /// Returns false once nobody waits for the answer any more.
 pub(crate) type IsAsked = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// A read-only connection. Each question sees one snapshot, and fails with [`StorageError::Backend`]
+/// A read-only connection. Each question sees one snapshot, and fails with `StorageErrorKind::Backend`
 /// ("interrupted") once it has taken longer than the time limit, or nobody waits for the answer.
 pub(crate) struct Inspector {
     conn: Connection,

@@ -1,9 +1,9 @@
 //! Opens a database file: instance lock, schema check, write-ahead log, migration, adoption.
 
-use super::error::storage_error;
+use super::error::{file_replaced, newer_schema, storage_error};
 use super::{attempts, limited, schema, triggers, unfinished};
 use crate::config::{QueueConfig, Synchronous};
-use crate::storage::{Limits, StorageError};
+use crate::storage::{Limits, StorageError, StorageErrorKind};
 use orchestrator_edge::{DatabaseFiles, DatabaseLock, DatabasePart, FileReplaced};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags, TransactionBehavior};
@@ -69,7 +69,13 @@ pub(super) struct Opened {
 /// Keeps other instances out of the database at `path`.
 pub(super) fn lock(path: &Path) -> Result<DatabaseLock, StorageError> {
     DatabaseLock::take(path).map_err(|error| match error.kind() {
-        ErrorKind::WouldBlock => StorageError::Locked { path: path.to_path_buf() },
+        ErrorKind::WouldBlock => {
+            let text = format!(
+                "database {} is used by a running instance: stop that one, or set another path in queue.database",
+                path.display()
+            );
+            StorageError::new(StorageErrorKind::Locked, text).of_file(path)
+        }
         _ => StorageError::backend(path, "locking the lock file")(error),
     })
 }
@@ -98,11 +104,7 @@ pub(super) fn open_locked(
     check_version(path, &tx)?;
     schema::migrate(&tx).map_err(failed)?;
     if let Err(found) = triggers::adopt(&tx, &options.limits).map_err(failed)? {
-        return Err(StorageError::NewerSchema {
-            path: path.to_path_buf(),
-            found,
-            known: triggers::OWN_VERSION,
-        });
+        return Err(newer_schema(path, found, triggers::OWN_VERSION));
     }
     triggers::adopt_runs(&tx).map_err(failed)?;
     if options.attempts == 0 {
@@ -124,7 +126,7 @@ fn files(path: &Path, conn: &Connection) -> Result<DatabaseFiles, StorageError> 
         .map_err(|error| storage_error(path, "checking its files", error))?;
     if moved != 0 {
         let (path, part) = (path.to_path_buf(), DatabasePart::Database);
-        return Err(FileReplaced { path, part, gone: false }.into());
+        return Err(file_replaced(FileReplaced { path, part, gone: false }));
     }
     Ok(files)
 }
@@ -133,7 +135,7 @@ fn check_version(path: &Path, conn: &Connection) -> Result<(), StorageError> {
     let found =
         schema::version(conn).map_err(|error| storage_error(path, "reading the schema version", error))?;
     if found > schema::VERSION {
-        return Err(StorageError::NewerSchema { path: path.to_path_buf(), found, known: schema::VERSION });
+        return Err(newer_schema(path, found, schema::VERSION));
     }
     Ok(())
 }

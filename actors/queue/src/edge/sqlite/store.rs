@@ -6,7 +6,7 @@ mod waiting;
 use super::attempts::Attempts;
 use super::bumps::Bumps;
 use super::checkpoint::{self, CheckpointMode, Checkpointed};
-use super::error::storage_error;
+use super::error::{file_replaced, storage_error};
 use super::open::{Opened, Options, lock, open, set_synchronous};
 use super::other_writers::OtherWriters;
 use super::view::View;
@@ -54,9 +54,9 @@ impl SqliteStore {
     /// QD04, QR46). Waits for other processes for 50 ms at most.
     ///
     /// # Errors
-    /// [`StorageError::Busy`] while another process uses the file, [`StorageError::Locked`] while another
-    /// instance does, [`StorageError::NewerSchema`], [`StorageError::Corrupt`] (see [`super::set_aside`]),
-    /// [`StorageError::Full`], [`StorageError::Backend`].
+    /// `StorageErrorKind::Busy` while another process uses the file, `StorageErrorKind::Locked` while another
+    /// instance does, `StorageErrorKind::NewerSchema`, `StorageErrorKind::Corrupt` (see
+    /// [`super::set_aside`]), `StorageErrorKind::Full`, `StorageErrorKind::Backend`.
     pub(crate) fn open(path: &Path, options: Options) -> Result<Self, StorageError> {
         let Opened { mut conn, files, lock, incarnation } = open(path, &options)?;
         let wal_pages = Arc::new(AtomicU64::new(0));
@@ -103,7 +103,7 @@ impl SqliteStore {
     /// write of those and a sync.
     ///
     /// # Errors
-    /// [`StorageError::Full`], [`StorageError::Backend`]. A lock of another connection is
+    /// `StorageErrorKind::Full`, `StorageErrorKind::Backend`. A lock of another connection is
     /// [`Checkpointed::busy`] instead.
     pub(crate) fn checkpoint_final(&mut self) -> Result<Checkpointed, StorageError> {
         checkpoint::run(&self.conn, &self.path, CheckpointMode::Passive)
@@ -117,10 +117,11 @@ impl SqliteStore {
     /// Checks that the files at their paths are the open ones, and keeps other instances out.
     ///
     /// # Errors
-    /// [`StorageError::Replaced`]: call [`SqliteStore::close_replaced`]. [`StorageError::Locked`] if the lock
-    /// file was replaced and another instance has the lock: nothing may be written until the call succeeds.
+    /// `StorageErrorKind::Replaced`: call [`SqliteStore::close_replaced`]. `StorageErrorKind::Locked` if the
+    /// lock file was replaced and another instance has the lock: nothing may be written until the call
+    /// succeeds.
     pub(crate) fn check_files(&mut self) -> Result<(), StorageError> {
-        self.files.check()?;
+        self.files.check().map_err(file_replaced)?;
         if self.lock.is_replaced() {
             self.lock = lock(&self.path)?;
             tracing::warn!(path = ?self.lock.path(), "the lock file was deleted or replaced: locked the new file");
@@ -204,7 +205,7 @@ impl SqliteStore {
     ) -> Result<T, StorageError> {
         // Without a transaction there is no view either.
         let Some(view) = self.view.as_mut().filter(|_| !self.conn.is_autocommit()) else {
-            return Err(StorageError::NoTransaction { action });
+            return Err(StorageError::no_transaction(action));
         };
         work(&self.conn, view, &self.options).map_err(|error| {
             let error = storage_error(&self.path, action, error);
@@ -233,7 +234,7 @@ impl Storage for SqliteStore {
             // A commit into a file that is not at the path any more must not be answered.
             Ok(_) => {
                 self.attempts = self.view.as_ref().map_or(self.attempts, |view| view.attempts);
-                Ok(self.files.check_database()?)
+                self.files.check_database().map_err(file_replaced)
             }
             Err(error) => {
                 self.rollback()?;
@@ -292,7 +293,7 @@ impl Storage for SqliteStore {
             ingest::enqueue(conn, view, fetcher_id, run.started, &live, batch.entries_from(from), deadline)
                 .map(|taken| Some(from + taken))
         })?;
-        reached.ok_or_else(|| StorageError::UnknownRun { fetcher: run.fetcher.clone(), started: run.started })
+        reached.ok_or_else(|| StorageError::unknown_run(&run.fetcher, run.started))
     }
 
     fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError> {

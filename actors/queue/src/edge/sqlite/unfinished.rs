@@ -20,10 +20,10 @@ pub(super) fn state(conn: &Connection) -> rusqlite::Result<Option<String>> {
 /// Checks that no migration into the database is unfinished.
 ///
 /// # Errors
-/// [`StorageError::Unfinished`].
+/// `StorageErrorKind::Unfinished`.
 pub(super) fn refuse(path: &Path, conn: &Connection) -> Result<(), StorageError> {
     match state(conn).map_err(|error| storage_error(path, "looking for a migration", error))? {
         None => Ok(()),
-        Some(state) => Err(StorageError::unfinished(format!("database {}", path.display()), &state)),
+        Some(state) => Err(StorageError::unfinished(&format!("database {}", path.display()), &state)),
     }
 }

@@ -5,7 +5,7 @@ use crate::edge::sqlite::SqliteStore;
 
 fn reason<T>(refused: Result<T, StorageError>) -> String {
     match refused {
-        Err(StorageError::NotMigrated { reason }) => reason,
+        Err(StorageError { kind: StorageErrorKind::NotMigrated, text, .. }) => text,
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("it is not refused"),
     }
@@ -15,7 +15,7 @@ fn reason<T>(refused: Result<T, StorageError>) -> String {
 /// the end of former sessions.
 fn error<T>(open: impl Fn() -> Result<T, StorageError>) -> String {
     wait_for("the lock of the store", || match open() {
-        Err(StorageError::Locked { .. }) => None,
+        Err(StorageError { kind: StorageErrorKind::Locked, .. }) => None,
         Err(error) => Some(error.to_string()).filter(|error| !error.contains("is in use")),
         Ok(_) => panic!("it is not refused"),
     })
@@ -35,8 +35,14 @@ fn sides() -> (TestStore, TestStore) {
 fn d18_a_queue_in_use_is_neither_source_nor_target() {
     let (mut queue, mut schema) = sides();
     queue.reopen(Options::default());
-    assert!(matches!(SqliteSource::open(&queue.path()), Err(StorageError::Locked { .. })));
-    assert!(matches!(SqliteTarget::open(&queue.path()), Err(StorageError::Locked { .. })));
+    assert!(matches!(
+        SqliteSource::open(&queue.path()),
+        Err(StorageError { kind: StorageErrorKind::Locked, .. })
+    ));
+    assert!(matches!(
+        SqliteTarget::open(&queue.path()),
+        Err(StorageError { kind: StorageErrorKind::Locked, .. })
+    ));
     schema.reopen(Options::default());
     let settings = schema.settings("two");
     for refused in

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     edge::sqlite::{Options, SqliteStore, create_version},
-    storage::StorageError,
+    storage::{StorageError, StorageErrorKind},
     tests::store::*,
 };
 
@@ -39,7 +39,9 @@ fn newer_own_tables_are_not_changed() {
     works(&path);
     let conn = Connection::open(&path).unwrap();
     conn.execute_batch("UPDATE orchestrator_meta SET value = 99 WHERE name = 'own_version'").unwrap();
-    assert!(matches!(open(&path), Err(StorageError::NewerSchema { found: 99, .. })));
+    assert!(
+        matches!(open(&path), Err(StorageError { kind: StorageErrorKind::NewerSchema, text, .. }) if text.contains("version 99,"))
+    );
 }
 
 /// CONTRACT QD11: missing tables of our own are created again.
@@ -68,7 +70,7 @@ fn a_file_of_a_few_bytes_is_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("q.db");
     std::fs::write(&path, "hello").unwrap();
-    assert!(matches!(open(&path), Err(StorageError::Corrupt { .. })));
+    assert!(matches!(open(&path), Err(StorageError { kind: StorageErrorKind::Corrupt, .. })));
 }
 
 #[test]
@@ -80,7 +82,7 @@ fn a_database_with_a_broken_schema_is_damaged() {
     bytes[100..4_096].fill(0xEE);
     std::fs::write(&path, bytes).unwrap();
     let error = open(&path).unwrap_err();
-    assert!(matches!(error, StorageError::Corrupt { .. }), "CONTRACT QR48: {error}");
+    assert!(error.kind == StorageErrorKind::Corrupt, "CONTRACT QR48: {error}");
 }
 
 #[test]
@@ -93,10 +95,10 @@ fn the_write_ahead_log_is_enabled_without_other_users() {
     let asked = Instant::now();
     let error = open(&path).unwrap_err();
     assert!(asked.elapsed() < Duration::from_secs(1), "waited {:?}", asked.elapsed());
-    assert!(matches!(error, StorageError::Busy { .. }) && error.is_retryable(), "CONTRACT QR43: {error}");
+    assert!(error.kind == StorageErrorKind::Busy && error.is_retryable(), "CONTRACT QR43: {error}");
     assert!(error.to_string().contains("waiting for exclusive access"), "{error}");
     reader.execute_batch("COMMIT; BEGIN EXCLUSIVE").unwrap();
-    assert!(matches!(open(&path), Err(StorageError::Busy { .. })), "CONTRACT QR44");
+    assert!(matches!(open(&path), Err(StorageError { kind: StorageErrorKind::Busy, .. })), "CONTRACT QR44");
     drop(reader);
     works(&path);
     assert_eq!(text(&path, "SELECT journal_mode FROM pragma_journal_mode"), "wal");

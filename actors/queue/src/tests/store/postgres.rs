@@ -23,7 +23,7 @@ pub(crate) fn try_told(settings: &Settings, added: AddedKeys) -> Result<Postgres
 /// Opens a store as soon as the server has seen the end of the former session of the instance.
 pub(crate) fn place_of(settings: &Settings) -> PostgresStore {
     wait_for("the place", || match try_place(settings) {
-        Err(StorageError::Database(error)) if error.to_string().contains("OQ002") => None,
+        Err(error) if error.text.contains("OQ002") => None,
         opened => Some(opened.unwrap()),
     })
 }

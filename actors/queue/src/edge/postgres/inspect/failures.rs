@@ -1,10 +1,8 @@
 //! Failed jobs in the order of their numbers, for readers that must miss none (CONTRACT QD17).
 
-use orchestrator_edge::postgres::Session;
-
 use super::question::{Question, rows};
 use super::sql::within;
-use crate::edge::postgres::session::get;
+use crate::edge::postgres::{error::storage_error, server_session::Session, session::get};
 use crate::storage::{FailedJob, StorageError};
 
 /// Fewest rows that are kept.
@@ -30,8 +28,8 @@ pub(super) async fn number(session: &mut Session, time_limit: &str) -> Result<()
         (number.into(), vec![Box::new(NUMBERED_MAX) as _]),
         (trim.into(), vec![Box::new(FAILURES_KEPT) as _]),
     ];
-    session.transaction("numbering failed jobs", &opening, commands).await?;
-    Ok(())
+    let numbered = session.0.transaction("numbering failed jobs", &opening, commands).await;
+    numbered.map(drop).map_err(storage_error)
 }
 
 pub(super) async fn failures(

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use orchestrator_edge::postgres::{Params, Row, Session};
+use orchestrator_edge::postgres::{Params, Row};
 
 use crate::{
-    edge::postgres::{rules::Rules, session::get},
+    edge::postgres::{error::altered, rules::Rules, server_session::Session, session::get},
     storage::{Limits, StorageError},
 };
 
@@ -51,10 +51,7 @@ impl Question<'_> {
         read: impl Fn(&Row) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
         let found = self.rows(sql, params, read).await?;
-        found
-            .into_iter()
-            .next()
-            .ok_or_else(|| StorageError::Altered { reason: "an answer is empty".to_owned() })
+        found.into_iter().next().ok_or_else(|| altered("an answer is empty"))
     }
 
     /// Returns the earliest start of a job whose hold is not over at `now`; at exactly `started + hold` it is

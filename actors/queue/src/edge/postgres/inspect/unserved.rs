@@ -1,14 +1,15 @@
 //! Jobs that wait while nobody works at any instance.
 
-use orchestrator_edge::postgres::Session;
-
 use super::{
     peek::FREE,
     question::{Question, count},
     sql::PLACES,
 };
 use crate::{
-    edge::postgres::session::{get, single},
+    edge::postgres::{
+        server_session::Session,
+        session::{get, single},
+    },
     storage::{HeldJobs, StorageError},
     unserved::{LOG_TIMES, LogTimes, Unserved},
 };

@@ -19,8 +19,8 @@ impl PostgresSource {
     /// Connects to the queue in `schema`, and changes nothing in it.
     ///
     /// # Errors
-    /// [`StorageError::NotMigrated`] if there is no queue, an instance uses it, or SQLite cannot have its
-    /// fetchers; [`StorageError::NewerTables`], [`StorageError::Unfinished`], errors of the server.
+    /// `StorageErrorKind::NotMigrated` if there is no queue, an instance uses it, or SQLite cannot have its
+    /// fetchers; `StorageErrorKind::NewerSchema`, `StorageErrorKind::Unfinished`, errors of the server.
     pub(crate) fn open(address: &Address, schema: &str) -> Result<Self, StorageError> {
         const ACTION: &str = "opening the source";
         let mut source = Connection::open(address, schema)?;
@@ -39,7 +39,7 @@ impl PostgresSource {
         }
         source.refuse_live()?;
         if let Some(state) = source.state()? {
-            return Err(StorageError::unfinished(format!("schema {schema}"), &state));
+            return Err(StorageError::unfinished(&format!("schema {schema}"), &state));
         }
         let names: Vec<String> = first_column(&source.query(ACTION, sql::ambiguous_fetchers(), vec![])?)?;
         if !names.is_empty() {

@@ -11,6 +11,7 @@ use super::{
     Connection, sql,
 };
 use crate::{
+    edge::postgres::error::{altered, storage_error},
     migration::{Counters, Found, Kind, Row, Side, State, Table, Take, Target, Value},
     storage::StorageError,
 };
@@ -36,8 +37,8 @@ impl PostgresTarget {
     /// `instance`. `rules` are those of the configuration.
     ///
     /// # Errors
-    /// [`StorageError::NotMigrated`] if an instance or another migration uses the schema, or it has rows;
-    /// [`StorageError::NewerTables`], errors of the server.
+    /// `StorageErrorKind::NotMigrated` if an instance or another migration uses the schema, or it has rows;
+    /// `StorageErrorKind::NewerSchema`, errors of the server.
     pub(crate) fn open(
         address: &Address,
         schema: &str,
@@ -119,7 +120,7 @@ impl Target for PostgresTarget {
     fn found(&mut self) -> Result<Found, StorageError> {
         let Some(state) = &self.state else { return Ok(Found::Nothing) };
         let state = serde_json::from_str(state);
-        state.map(Found::Unfinished).map_err(|error| StorageError::Altered { reason: error.to_string() })
+        state.map(Found::Unfinished).map_err(altered)
     }
 
     fn refusal(&self, table: Table, row: &[Value]) -> Option<String> {
@@ -210,8 +211,8 @@ impl Target for PostgresTarget {
             (sql::insert(table, &self.instance).into(), params),
             (KEEP_STATE.into(), vec![Box::new(json(state)) as _]),
         ];
-        runtime.block_on(session.transaction("writing rows", "", commands))?;
-        Ok(())
+        let written = runtime.block_on(session.0.transaction("writing rows", "", commands));
+        written.map(drop).map_err(storage_error)
     }
 
     fn complete(&mut self, counters: &Counters, derived: &mut dyn FnMut(u64)) -> Result<(), StorageError> {

@@ -1,9 +1,10 @@
 //! Sessions of the queue that wait for a lock, and the session that has it.
 
-use orchestrator_edge::postgres::Session;
-
 use super::finding::{Finding, OF_QUEUE, SESSION_COLUMNS, WAIT_SECS, session_of};
-use crate::{edge::postgres::session::get, storage::StorageError};
+use crate::{
+    edge::postgres::{server_session::Session, session::get},
+    storage::StorageError,
+};
 
 const ACTION: &str = "looking for locks";
 

@@ -1,9 +1,10 @@
 //! Commits that wait for a synchronous standby.
 
-use orchestrator_edge::postgres::Session;
-
 use super::finding::{Finding, OF_QUEUE, WAIT_SECS};
-use crate::{edge::postgres::session::get, storage::StorageError};
+use crate::{
+    edge::postgres::{server_session::Session, session::get},
+    storage::StorageError,
+};
 
 const ACTION: &str = "looking for unconfirmed commits";
 

@@ -5,10 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_edge::postgres::{Row, Session};
+use orchestrator_edge::postgres::Row;
 
 use super::finding::{Finding, OF_QUEUE, SESSION_COLUMNS, session_of};
-use crate::{edge::postgres::session::get, storage::StorageError};
+use crate::{
+    edge::postgres::{server_session::Session, session::get},
+    storage::StorageError,
+};
 
 const ACTION: &str = "looking for what holds vacuum back";
 /// Time after which a holder is reported. The server's autovacuum looks at a database once in a minute

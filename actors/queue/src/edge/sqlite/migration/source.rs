@@ -1,12 +1,12 @@
 //! A SQLite file that is read.
 
-use super::super::error::storage_error;
+use super::super::error::{newer_schema, storage_error};
 use super::super::open::lock;
 use super::super::{schema, triggers, unfinished};
 use super::{CACHE_BYTES, count, read};
 use crate::edge::pause_file;
 use crate::migration::{Counters, Side, Source, Table, Take, Value};
-use crate::storage::StorageError;
+use crate::storage::{StorageError, StorageErrorKind};
 use orchestrator_edge::{DatabaseLock, with_suffix};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
@@ -27,9 +27,9 @@ impl SqliteSource {
     /// Opens the database at `path`, which a store has adopted, and changes nothing in it.
     ///
     /// # Errors
-    /// [`StorageError::Locked`] while an instance uses it, [`StorageError::Busy`] while another program
-    /// writes, [`StorageError::Unfinished`], [`StorageError::NotMigrated`] if its tables are not those of a
-    /// store, errors of SQLite.
+    /// [`StorageErrorKind::Locked`] while an instance uses it, [`StorageErrorKind::Busy`] while another
+    /// program writes, [`StorageErrorKind::Unfinished`], [`StorageErrorKind::NotMigrated`] if its tables are
+    /// not those of a store, errors of SQLite.
     pub(crate) fn open(path: &Path) -> Result<Self, StorageError> {
         let failed = |error| storage_error(path, "opening", error);
         if !path.exists() {
@@ -49,11 +49,7 @@ impl SqliteSource {
         unfinished::refuse(path, &conn)?;
         let found = schema::version(&conn).map_err(failed)?;
         if found > schema::VERSION {
-            return Err(StorageError::NewerSchema {
-                path: path.to_path_buf(),
-                found,
-                known: schema::VERSION,
-            });
+            return Err(newer_schema(path, found, schema::VERSION));
         }
         if found < schema::VERSION || !is_adopted(&conn).map_err(failed)? {
             return Err(refused(
@@ -72,7 +68,7 @@ impl SqliteSource {
 }
 
 fn refused(path: &Path, reason: &str) -> StorageError {
-    StorageError::NotMigrated { reason: format!("database {}: {reason}", path.display()) }
+    StorageError::new(StorageErrorKind::NotMigrated, format!("database {}: {reason}", path.display()))
 }
 
 /// Returns true if a store has made its tables, and knows all runs.

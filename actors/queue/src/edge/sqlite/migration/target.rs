@@ -9,7 +9,7 @@ use super::{CACHE_BYTES, count, read};
 use crate::config::Synchronous;
 use crate::edge::pause_file;
 use crate::migration::{Counters, Found, Row, Side, State, Table, Take, Target, Value};
-use crate::storage::{Limits, StorageError};
+use crate::storage::{Limits, StorageError, StorageErrorKind};
 use rusqlite::{Connection, params};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,8 +29,8 @@ impl SqliteTarget {
     /// Opens or creates the database at `path`.
     ///
     /// # Errors
-    /// [`StorageError::Locked`] while an instance uses it, [`StorageError::NotMigrated`] if it has rows,
-    /// errors of SQLite.
+    /// [`StorageErrorKind::Locked`] while an instance uses it, [`StorageErrorKind::NotMigrated`] if it has
+    /// rows, errors of SQLite.
     pub(crate) fn open(path: &Path) -> Result<Self, StorageError> {
         let failed = |error| storage_error(path, "opening", error);
         // The first start makes the table of groups anew if it has other limits.
@@ -113,12 +113,13 @@ fn refuse_rows(path: &Path, conn: &Connection) -> Result<(), StorageError> {
     };
     match find().map_err(failed)? {
         None => Ok(()),
-        Some(table) => Err(StorageError::NotMigrated {
-            reason: format!(
+        Some(table) => Err(StorageError::new(
+            StorageErrorKind::NotMigrated,
+            format!(
                 "database {}: its table {table} has rows: name a path without a file, or move the file and its -wal away",
                 path.display()
             ),
-        }),
+        )),
     }
 }
 
