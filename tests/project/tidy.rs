@@ -25,11 +25,13 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         "orchestrator-admin",
         &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise", "orchestrator-text"],
     ),
+    ("orchestrator-queue-rules", &["orchestrator-text"]),
     (
         "orchestrator-queue",
         &[
             "orchestrator-edge",
             "orchestrator-exchange",
+            "orchestrator-queue-rules",
             "orchestrator-subsystem",
             "orchestrator-supervise",
             "orchestrator-text",

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use orchestrator_edge::{SocketAccess, check_database_path, check_socket_path};
 #[cfg(feature = "postgres")]
 use orchestrator_edge::{dsn_has_password, postgres::ConfiguredAddress};
+use orchestrator_queue_rules::storage::{LIMITS_MAX, Limit};
 use orchestrator_subsystem::Period;
 use orchestrator_text::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::storage::{LIMITS_MAX, Limit};
 
 /// Configuration of the queue. Every key has a default; the default paths are under `./var/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,14 +6,18 @@
 
 use std::collections::HashSet;
 
+use orchestrator_queue_rules::{
+    file_name::{NameClass, classify},
+    tracking::Change,
+};
 use orchestrator_supervise::{
     Child, ChildCx, Factory, Handle, Handled, MailboxSlot, Message, Outbox, StartCx, metrics,
 };
 
 use crate::{
     edge::files::RescanFlag,
-    file_name::{NameClass, WarnedNames, classify},
-    messages::{Change, DirectoryEvent, DirectoryNotice, ReadCommand},
+    messages::{DirectoryEvent, DirectoryNotice, ReadCommand},
+    warned_names::WarnedNames,
 };
 
 impl Message for DirectoryNotice {

@@ -13,12 +13,13 @@ mod turn;
 
 use ingest::{Ingest, Progress};
 use offers::{Offered, Offers};
+use orchestrator_queue_rules::storage::{HandoutId, Log, Operation, RunId, RunState, Storage, StorageError};
 use slices::Slices;
 use turn::{Answer, Turn, operation};
 
 use crate::{
+    log_file::sync_beside,
     messages::{IngestOp, StoreRequest},
-    storage::{HandoutId, Log, Operation, RunId, RunState, Storage, StorageError},
     store_metrics::{FinishedJob, StoreMetrics},
 };
 
@@ -203,7 +204,7 @@ impl GroupCommit {
         metrics.unstorable.add(skipped);
         match log {
             None => Ok(self.end(turn, metrics)),
-            Some(log) => self.end_beside_slices(turn, store, &log, do_requests_wait, metrics),
+            Some(log) => self.end_beside_slices(turn, store, &*log, do_requests_wait, metrics),
         }
     }
 
@@ -212,14 +213,14 @@ impl GroupCommit {
         &mut self,
         mut turn: Turn,
         store: &mut dyn Storage,
-        log: &Log,
+        log: &dyn Log,
         do_requests_wait: &dyn Fn() -> bool,
         metrics: &StoreMetrics,
     ) -> Result<Vec<FinishedJob>, StorageError> {
         turn.is_unsynced = false;
         let (duration, mut slices) = (self.deletion_slices.next(), Vec::new());
         let end = || self.end(std::mem::take(&mut turn), metrics);
-        let (finished, sliced) = log.sync_beside(end, |is_synced| {
+        let (finished, sliced) = sync_beside(log, end, |is_synced| {
             loop {
                 let slice = Turn::attempt(store, true, |store, slice| {
                     slice.delete(store, duration, do_requests_wait)
@@ -335,7 +336,7 @@ impl GroupCommit {
         let mut decided: Vec<Option<Offered>> = Vec::new();
         for request in self.served() {
             let offered = match request {
-                StoreRequest::Offer { offer, reply } => self.offers.decide(offer, reply),
+                StoreRequest::Offer { job, reply, .. } => self.offers.decide(job, reply),
                 _ => None,
             };
             if offered.is_none() {

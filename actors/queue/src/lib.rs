@@ -4,40 +4,37 @@
 //! worker protocol. [`Queue`] registers it with the binary. Comments cite the rules of `CONTRACT.md`
 //! by number.
 //!
-//! Modules without I/O: `file_name`, `lines`, `tracking`, `protocol`, `jitter`, `storage`, `listing`. Actors:
-//! `fetcher_watcher` and `queue_console`. The queue store is a thread,
-//! because a commit blocks. Files, sockets and SQLite are only used under `edge`.
+//! The rules, without I/O, are the crate `orchestrator-queue-rules`. Actors: `fetcher_watcher` and
+//! `queue_console`. The queue store is a thread, because a commit blocks. Files, sockets and databases are
+//! only used under `edge`.
 
 mod command;
 mod config;
 mod drop_in;
 mod edge;
 mod fetcher_watcher;
-mod file_name;
 mod group_commit;
-mod jitter;
-mod lines;
-mod listing;
+mod last_request;
+mod log_file;
 mod messages;
 #[cfg(feature = "postgres")]
 mod migration;
 mod offers;
-mod protocol;
+mod page;
 mod queue_console;
 mod refused_files;
-mod storage;
 mod store_metrics;
 mod subsystem;
 #[cfg(test)]
 mod tests;
-mod tracking;
-mod unserved;
 mod verbs;
+mod warned_names;
 
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_edge::sqlite as copies;
 use orchestrator_exchange::Exchange;
+use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
 use orchestrator_subsystem::{BackupKind, BackupSet};
 use orchestrator_supervise::{
     ChildSpec, Durable, Factory, Limits, OnRestart, Placement, Shutdown, Strategy, SupervisorSpec, inbox,
@@ -63,12 +60,11 @@ use crate::{
         worker_socket,
     },
     fetcher_watcher::FetcherWatcher,
-    file_name::WarnedNames,
+    last_request::LastRequest,
     offers::Offers,
     queue_console::QueueConsole,
     refused_files::{RefusedFiles, RefusedInDirectory},
-    storage::{StorageError, StorageErrorKind},
-    unserved::LastRequest,
+    warned_names::WarnedNames,
 };
 
 /// Capacity of the store's request inbox. A connection sends one request and up to two notices at a

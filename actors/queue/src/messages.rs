@@ -4,20 +4,21 @@
 
 use std::{ffi::OsString, sync::Arc};
 
-use orchestrator_exchange::{JobEnd, JobId, JobOffered};
-use orchestrator_supervise::{GaugeGuard, PauseSpan, Reply};
-
-#[cfg(feature = "postgres")]
-use crate::storage::Adopted;
-use crate::{
+use orchestrator_exchange::JobEnd;
+use orchestrator_queue_rules::{
     file_name::{FetcherFile, NameError},
     protocol::Request,
     storage::{
         Attempt, AttrReport, Batch, Bumped, Counts, FailedAttempts, FailedJob, HandoutId, InstanceRow, Job,
-        JobFilter, Pattern, Peeked, Requeued, RequeuedSlice, RunCount, RunId, RunState, StaleGroup,
-        StorageError,
+        JobFilter, OfferedJob, Pattern, Peeked, Requeued, RequeuedSlice, RunCount, RunId, RunState,
+        StaleGroup, StorageError,
     },
+    tracking::Change,
 };
+use orchestrator_supervise::{GaugeGuard, PauseSpan, Reply};
+
+#[cfg(feature = "postgres")]
+use orchestrator_queue_rules::storage::Adopted;
 
 /// Request of the worker socket or the console to the store. A connection has at most one
 /// [`Self::Worker`] in progress.
@@ -50,15 +51,18 @@ pub(crate) enum StoreRequest {
     Bump { attr_path: String, reply: Reply<Bumped> },
     /// Another subsystem offers a job.
     Offer {
-        offer: JobOffered,
+        job: OfferedJob,
+        /// As of [`Operation::Offer`](orchestrator_queue_rules::storage::Operation::Offer).
+        former: Option<Arc<str>>,
+        payload: String,
         /// Receives the end of the job. Dropped if the store ends before.
         reply: Reply<JobEnd>,
     },
     /// Another subsystem withdraws a job.
-    Withdraw(JobId),
+    Withdraw(OfferedJob),
     /// Another subsystem withdraws a job unless a worker has it or has ended it.
     TakeBack {
-        job: JobId,
+        job: OfferedJob,
         /// Receives true if nobody has the job.
         reply: Reply<bool>,
     },
@@ -141,23 +145,6 @@ pub(crate) enum IngestOp {
         /// Receives all runs of the database.
         reply: Reply<Vec<RunState>>,
     },
-}
-
-/// Kind of a directory event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Change {
-    /// The name was created, also by link(2).
-    Created,
-    /// The file was written or truncated.
-    Modified,
-    /// A writer closed the file.
-    Closed,
-    /// The file was renamed to this name.
-    MovedTo,
-    /// The file was renamed away from this name.
-    MovedFrom,
-    /// The name was removed.
-    Deleted,
 }
 
 /// An event of the input directory.

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use orchestrator_exchange::{JobEnd, JobOffered, JobQueue, JobTakenBack, JobWithdrawn, PAYLOAD_BYTES_MAX};
+use orchestrator_exchange::{
+    JobEnd, JobId, JobOffered, JobQueue, JobTakenBack, JobWithdrawn, PAYLOAD_BYTES_MAX,
+};
+use orchestrator_queue_rules::storage::OfferedJob;
 use orchestrator_supervise::{
     Child, ChildCx, ChildSpec, Factory, Handle, Handled, Outbox, Shutdown, mailbox,
 };
@@ -64,7 +67,12 @@ impl Handle<JobOffered> for Offers {
         }
         let (reply, answer) = Handled::later();
         // A refused message drops its reply, and the sender tries again.
-        let _ = self.requests.tell(StoreRequest::Offer { offer, reply });
+        let _ = self.requests.tell(StoreRequest::Offer {
+            job: offered_job(&offer.job),
+            former: offer.former_claim,
+            payload: offer.payload,
+            reply,
+        });
         answer
     }
 }
@@ -75,7 +83,7 @@ impl Handle<JobWithdrawn> for Offers {
         cx.atomically(
             async move {
                 // Fails only when the process ends.
-                let _ = requests.send(StoreRequest::Withdraw(withdrawn.job)).await;
+                let _ = requests.send(StoreRequest::Withdraw(offered_job(&withdrawn.job))).await;
             },
             |_, (), _| (),
         )
@@ -88,9 +96,14 @@ impl Handle<JobTakenBack> for Offers {
         cx.after(AGAIN, |_, _| ());
         let (reply, answer) = Handled::later();
         // A refused message drops its reply, and the sender leaves the job to its worker.
-        let _ = self.requests.tell(StoreRequest::TakeBack { job: taken.job, reply });
+        let _ = self.requests.tell(StoreRequest::TakeBack { job: offered_job(&taken.job), reply });
         answer
     }
+}
+
+fn offered_job(job: &JobId) -> OfferedJob {
+    let (owner, attr_path) = job.owned_path();
+    OfferedJob::new(owner, attr_path, job.claim())
 }
 
 fn refusal(offer: &JobOffered) -> Option<String> {

@@ -7,6 +7,7 @@ use std::fmt::Display;
 #[cfg(feature = "postgres")]
 use std::time::Duration;
 
+use orchestrator_queue_rules::storage::{self, FailedAttempts};
 use orchestrator_subsystem::{Answered, Until, Verbs, until_text};
 use orchestrator_supervise::{
     Child, ChildCx, ConsoleError, ConsoleReply, Durable, Fault, Handle, Handled, Outbox, PauseSpan, Pending,
@@ -18,7 +19,6 @@ use crate::{
     edge::unix_time::unix_time,
     messages::{self, Chore, StoreRequest},
     refused_files::RefusedFiles,
-    storage::{self, FailedAttempts},
     verbs::{
         Adopt, AttemptRow, Bump, BumpAll, Bumped, Failed, Failures, InFlight, Instances, Ls, PathReport,
         Pause, Paused, Peek, Requeue, RequeueAll, Requeued, Resume, RunRow, RunningRow, Show, Stale, Stats,

@@ -3,12 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use orchestrator_queue_rules::storage::{RunCount, RunId, RunState};
 use orchestrator_supervise::{ChildSpec, Durable};
 
-use crate::{
-    storage::{RunCount, RunId, RunState},
-    verbs::RunRow,
-};
+use crate::verbs::RunRow;
 
 /// Refused files by their names, each with its run and the reason. Clones share them.
 #[derive(Debug, Clone)]

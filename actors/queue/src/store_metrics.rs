@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use orchestrator_queue_rules::storage::{Job, UNSENT_BYTES_MAX};
 use orchestrator_supervise::{GaugeGuard, Timing, Vitals, metrics};
-
-use crate::storage::{Job, UNSENT_BYTES_MAX};
 
 metrics! {
     /// Metrics since the start of the process; they outlive restarts of the child.

@@ -3,10 +3,12 @@
 mod answers;
 mod report;
 
+use orchestrator_queue_rules::storage::{
+    Adopted, FailedJob, InstanceRow, JobState, Pattern, Peeked, StaleGroup,
+};
 use orchestrator_subsystem::{Until, until_text, verb, verb::number};
 
 pub(crate) use self::answers::*;
-use crate::storage::{Adopted, FailedJob, InstanceRow, JobState, Pattern, Peeked, StaleGroup};
 
 verb! {
     "ls", Reads -> Vec<RunRow>, empty "no fetcher file in the queue\n";
@@ -225,7 +227,7 @@ verb! {
     /// Example: orchestrator queue requeue-all failed --code 124 --since 24h
     pub(crate) struct RequeueAll {
         /// State of the jobs
-        #[arg(value_enum, value_name = "STATE")]
+        #[arg(value_parser = report::job_state(), value_name = "STATE")]
         pub(crate) state: JobState,
         /// Requeue only jobs with this exit code
         #[arg(long, allow_negative_numbers = true)]

@@ -16,7 +16,6 @@ type Edges = BTreeMap<Names, BTreeMap<Names, BTreeSet<String>>>;
 
 /// Items that end at a semicolon.
 const STATEMENTS: &[&str] = &["use", "const", "static", "type", "let"];
-
 /// Keywords before the name of an item.
 const DEFINITIONS: &[&str] = &["struct", "enum", "union", "trait", "type", "const", "static", "fn"];
 
@@ -331,8 +330,9 @@ fn describe(component: &[&Names], edges: &Edges) -> String {
 fn modules_depend_on_each_other_in_one_direction() {
     let mut offenders = Vec::new();
     let actors = fs::read_dir(super::root().join("actors")).expect("a folder of ours");
-    let crates = actors.map(|entry| (entry.expect("an entry").path(), "lib"));
-    for (folder, root) in crates.chain([(super::root().to_owned(), "main")]) {
+    let rules = super::root().join("actors/queue/rules");
+    let crates = actors.map(|entry| entry.expect("an entry").path()).chain([rules]);
+    for (folder, root) in crates.map(|path| (path, "lib")).chain([(super::root(), "main")]) {
         let read = |path: &[String]| {
             let file = if path.is_empty() { root.to_owned() } else { path.join("/") };
             let file = folder.join("src").join(Path::new(&file).with_extension("rs"));

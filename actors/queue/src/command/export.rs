@@ -5,6 +5,10 @@ use std::{io, path::PathBuf, time::Duration};
 
 use clap::Args;
 use jiff::SignedDuration;
+use orchestrator_queue_rules::{
+    listing::{Listing, LogUrl},
+    storage::{Questions as _, StorageError},
+};
 use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem, parse_duration};
 #[cfg(feature = "postgres")]
 use orchestrator_supervise::StopToken;
@@ -14,8 +18,7 @@ use crate::edge::postgres::PostgresInspector;
 use crate::{
     config::{QueueConfig, StoreKind},
     edge::{page_file::PageFile, pause_file, sqlite::Inspector, unix_time::unix_time},
-    listing::{Listing, LogUrl, page},
-    storage::{Inspect as _, StorageError},
+    page,
 };
 
 /// Time limit of reading the queue. A reader does not delay workers (CONTRACT QR43).

@@ -4,6 +4,7 @@
 use std::{fmt::Write as _, path::PathBuf, str::FromStr};
 
 use clap::Args;
+use orchestrator_queue_rules::storage::StorageError;
 use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};
 
 use crate::{
@@ -13,7 +14,6 @@ use crate::{
         sqlite::{SqliteSource, SqliteTarget},
     },
     migration::{Names, Report, migrate},
-    storage::StorageError,
 };
 
 /// Source and target.

@@ -2,9 +2,10 @@
 
 use std::{path::Path, time::Duration};
 
+use orchestrator_queue_rules::storage::glob;
 use orchestrator_supervise::{ExpectedInput, Vitals};
 
-use crate::{config::ExpectedFetcher, storage::glob};
+use crate::config::ExpectedFetcher;
 
 /// Expected inputs with the patterns of their fetchers.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 //! rows to the store.
 //!
 //! Executes the commands of the fetcher watcher in order and follows the decisions of
-//! [`Tracking`](crate::tracking). All blocking file access of the subsystem is here. An error of a
-//! file is a warning and never ends the child.
+//! [`Tracking`](orchestrator_queue_rules::tracking). All blocking file access of the subsystem is here. An
+//! error of a file is a warning and never ends the child.
 
 mod actions;
 mod followed_file;
@@ -28,9 +28,9 @@ use orchestrator_supervise::{Factory, InboxSlot, Outbox, Received, StartCx};
 
 use self::reader::{Reader, Stopped};
 use crate::{
-    file_name::WarnedNames,
     messages::{IngestOp, ReadCommand},
     refused_files::RefusedInDirectory,
+    warned_names::WarnedNames,
 };
 
 /// Maximum number of commands executed before the next slice of a file is read.

@@ -3,12 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use orchestrator_queue_rules::storage::{Sample, StorageError};
 use orchestrator_supervise::{Vitals, metrics};
 
-use crate::{
-    edge::unix_time::unix_time,
-    storage::{Sample, StorageError},
-};
+use crate::edge::unix_time::unix_time;
 
 /// Minimum interval of the counts.
 const INTERVAL: Duration = Duration::from_secs(15);
@@ -106,7 +104,7 @@ impl Gauges {
 mod tests {
     use orchestrator_supervise::testing;
 
-    use crate::storage::StorageErrorKind;
+    use orchestrator_queue_rules::storage::StorageErrorKind;
 
     use super::*;
 

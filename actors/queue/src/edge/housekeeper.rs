@@ -11,6 +11,7 @@ use std::{
 };
 
 use orchestrator_edge::DatabaseFiles;
+use orchestrator_queue_rules::storage::{Questions, StorageError, StorageErrorKind};
 use orchestrator_supervise::{Fault, InboxSlot, PauseSpan, Received, Reply, StartCx};
 use parking_lot::Mutex;
 
@@ -26,7 +27,6 @@ use crate::{
         unix_time::unix_time,
     },
     messages::{Answer, Chore},
-    storage::{Inspect, StorageError, StorageErrorKind},
 };
 
 /// Time limit of an operator's question; the console itself waits 2 s.
@@ -185,7 +185,7 @@ impl Incarnation<'_> {
     fn answer<T: Send + 'static>(
         &mut self,
         reply: Reply<Answer<T>>,
-        question: impl FnOnce(&mut dyn Inspect) -> Answer<T>,
+        question: impl FnOnce(&mut dyn Questions) -> Answer<T>,
     ) {
         if reply.is_closed() {
             return;
@@ -246,7 +246,7 @@ impl Incarnation<'_> {
     fn ask<T>(
         &mut self,
         is_asked: IsAsked,
-        question: impl FnOnce(&mut dyn Inspect) -> Answer<T>,
+        question: impl FnOnce(&mut dyn Questions) -> Answer<T>,
     ) -> Result<T, StorageError> {
         #[cfg(feature = "postgres")]
         if self.spec.config.store == StoreKind::Postgres {

@@ -18,6 +18,7 @@ use std::{
 use futures_util::{StreamExt, stream::ReadyChunks};
 use inotify::{EventMask, EventOwned, EventStream, Inotify, WatchMask};
 use orchestrator_edge::{LinkState, RetryPolicy, file_failure, shell_word};
+use orchestrator_queue_rules::tracking::Change;
 use orchestrator_supervise::{Factory, FailureKind, LinkFailure, Mailbox, StartCx, Vitals};
 use rustix::io::Errno;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -25,7 +26,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::error::EdgeError;
 use crate::{
     fetcher_watcher::FetcherWatcher,
-    messages::{Change, DirectoryEvent, DirectoryNotice},
+    messages::{DirectoryEvent, DirectoryNotice},
 };
 
 /// Tries to watch a missing directory. They stay frequent, because its files wait meanwhile and a try costs

@@ -10,9 +10,8 @@ use std::{
 };
 
 use orchestrator_edge::{open_regular_no_link, with_suffix};
+use orchestrator_queue_rules::storage::StorageError;
 use orchestrator_supervise::PauseSpan;
-
-use crate::storage::StorageError;
 
 /// Longest content that is read: a number.
 const CONTENT_MAX: u64 = 32;

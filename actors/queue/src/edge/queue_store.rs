@@ -22,6 +22,7 @@ mod waiting;
 use std::time::{Duration, Instant};
 
 use orchestrator_edge::{FileReplaced, LinkState};
+use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
 use orchestrator_supervise::{Fault, Inbox, StartCx, block_on};
 
 pub(crate) use self::child::QueueStore;
@@ -37,7 +38,6 @@ use crate::{
     edge::unix_time::unix_time,
     group_commit::GroupCommit,
     messages::{IngestOp, ReadCommand, StoreRequest},
-    storage::{StorageError, StorageErrorKind},
     store_metrics::{FinishedMetrics, StoreMetrics},
 };
 

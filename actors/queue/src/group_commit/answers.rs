@@ -1,20 +1,22 @@
 //! Answers of a committed turn.
 
+use orchestrator_queue_rules::{
+    protocol::Request,
+    storage::{Job, Outcome},
+};
 use orchestrator_supervise::DETAIL;
 
 use super::{GroupCommit, turn::Answer};
 use crate::{
     messages::{StoreRequest, UnsentJob},
-    protocol::Request,
-    storage::{Job, Outcome},
     store_metrics::StoreMetrics,
 };
 
 impl GroupCommit {
     pub(super) fn answer(&mut self, request: StoreRequest, answer: Answer, metrics: &StoreMetrics) {
         let served = match (request, answer) {
-            (StoreRequest::Offer { offer, reply }, Answer::Offered(offered)) => {
-                return self.offers.answer(&offer.job, reply, offered);
+            (StoreRequest::Offer { job, reply, .. }, Answer::Offered(offered)) => {
+                return self.offers.answer(&job, reply, offered);
             }
             (StoreRequest::Withdraw(job), _) => return self.offers.withdrawn(&job),
             (StoreRequest::TakeBack { job, reply }, Answer::Served(Outcome::Changed(is_free))) => {

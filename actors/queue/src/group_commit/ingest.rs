@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{
-    messages::IngestOp,
-    storage::{RunState, Storage, StorageError, StorageErrorKind, Upsert},
-};
+use orchestrator_queue_rules::storage::{RunState, Storage, StorageError, StorageErrorKind, Upsert};
+
+use crate::messages::IngestOp;
 
 /// An ingest operation in progress.
 pub(super) struct Ingest {

@@ -11,6 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use orchestrator_queue_rules::{
+    protocol::Request,
+    storage::{Batch, Deletion, Log, Outcome, RunId, StorageErrorKind, Upsert},
+};
 use orchestrator_supervise::{Pending, reply};
 use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
 
@@ -18,8 +22,6 @@ use super::*;
 use crate::{
     edge::sqlite::{Options, SqliteStore},
     messages::UnsentJob,
-    protocol::Request,
-    storage::{Batch, Deletion, Log, Outcome, RunId, StorageErrorKind, Upsert},
 };
 
 /// Operations that fail, each with the number of times left.
@@ -47,7 +49,7 @@ struct FaultyStore {
     faults: Faults,
     /// Transactions that began: true for those without a sync.
     begun: Vec<bool>,
-    log: Option<Arc<Log>>,
+    log: Option<Arc<dyn Log>>,
     /// Called before each slice of a deletion.
     before_slice: Box<dyn FnMut()>,
 }
@@ -78,7 +80,7 @@ impl Storage for FaultyStore {
         self.begun.push(true);
         self.inner.begin_unsynced()
     }
-    fn log(&self) -> Option<Arc<Log>> {
+    fn log(&self) -> Option<Arc<dyn Log>> {
         self.log.clone()
     }
     fn commit(&mut self) -> Result<(), StorageError> {
@@ -197,7 +199,7 @@ fn run() -> RunId {
 
 fn rows(attr_paths: &[&str]) -> IngestOp {
     let pairs = attr_paths.iter().map(|attr| ((*attr).to_owned(), "1 2".to_owned()));
-    IngestOp::Rows { run: run(), rows: Batch::new(pairs), complete: false, _held: None }
+    IngestOp::Rows { run: run(), rows: Batch::after(0, pairs), complete: false, _held: None }
 }
 
 #[test]
@@ -361,7 +363,7 @@ fn while_paused_workers_get_nojobs_and_done_counts() {
 #[test]
 fn complete_is_committed_with_the_last_rows_and_rows_of_deleted_runs_are_dropped() {
     let mut fixture = Fixture::with_rows(&["a"]);
-    let last = Batch::new([("b".to_owned(), "1".to_owned())]);
+    let last = Batch::after(0, [("b".to_owned(), "1".to_owned())]);
     let op = IngestOp::Rows { run: run(), rows: last, complete: true, _held: None };
     fixture.group.add_ingest(op);
     fixture.store.faults.arm("commit", 1);

@@ -2,15 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator_exchange::{JobFinished, JobId, JobOffered};
+use orchestrator_queue_rules::{
+    protocol::Request,
+    storage::{Deletion, Finished, OfferEnd, OfferedJob, Operation, Outcome, Storage, StorageError},
+};
 
 use super::{ingest::Progress, offers::Offered, slices};
-use crate::{
-    messages::StoreRequest,
-    protocol::Request,
-    storage::{Deletion, Finished, Operation, Outcome, Storage, StorageError},
-    store_metrics::FinishedJob,
-};
+use crate::{messages::StoreRequest, store_metrics::FinishedJob};
 
 /// Duration of a slice of jobs that an operator requeues. Workers that ask meanwhile wait for it.
 const REQUEUE_SLICE: Duration = Duration::from_millis(4);
@@ -33,7 +31,7 @@ pub(super) struct Turn {
     pub(super) is_unsynced: bool,
     pub(super) finished: Vec<FinishedJob>,
     /// Ends of jobs that other subsystems have offered.
-    pub(super) ended: Vec<(JobId, JobFinished)>,
+    pub(super) ended: Vec<(OfferedJob, OfferEnd)>,
     pub(super) undone: u64,
     pub(super) rows: u64,
     /// Duration of the transaction with its commit.
@@ -57,8 +55,8 @@ pub(super) fn operation(request: &StoreRequest, paused: bool) -> Operation<'_> {
             Operation::RequeueSlice { filter, from, budget: REQUEUE_SLICE }
         }
         StoreRequest::Bump { attr_path, .. } => Operation::Bump(attr_path),
-        StoreRequest::Offer { offer: JobOffered { job, former_claim, payload }, .. } => {
-            Operation::Offer { job, former: former_claim.as_deref(), payload }
+        StoreRequest::Offer { job, former, payload, .. } => {
+            Operation::Offer { job, former: former.as_deref(), payload }
         }
         StoreRequest::Withdraw(job) => Operation::Withdraw(job),
         StoreRequest::TakeBack { job, .. } => Operation::TakeBack(job),
@@ -109,7 +107,7 @@ impl Turn {
             && let Some(Finished { seconds, offered }) = finished
         {
             self.finished.push(FinishedJob { exit_code, seconds });
-            self.ended.extend(offered.map(|job| (job, JobFinished { exit_code, seconds })));
+            self.ended.extend(offered.map(|job| (job, OfferEnd { exit_code, seconds })));
         }
     }
 

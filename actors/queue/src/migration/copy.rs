@@ -7,7 +7,7 @@ use super::{
     state::State,
     table::{Table, Value},
 };
-use crate::storage::{StorageError, StorageErrorKind};
+use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
 
 /// Names for operators.
 pub(crate) struct Names {

@@ -1,12 +1,12 @@
 //! Traits of the two sides of a migration.
 
+use orchestrator_queue_rules::storage::StorageError;
 use orchestrator_supervise::PauseSpan;
 
 use super::{
     state::State,
     table::{Row, Table, Value},
 };
-use crate::storage::StorageError;
 
 /// Maximum number of rows in one batch.
 pub(crate) const BATCH_ROWS: usize = 4_000;

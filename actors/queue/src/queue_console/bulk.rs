@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use orchestrator_queue_rules::storage::{BUMPS_MAX, Bumped, JobFilter, RequeuedSlice};
 use orchestrator_subsystem::Answered;
 use orchestrator_supervise::{ChildCx, ConsoleReply, Handle, Handled, Outbox, Reply};
 use tokio::time::Instant;
@@ -9,7 +10,6 @@ use tokio::time::Instant;
 use super::{QueueConsole, refused, restarted};
 use crate::{
     messages::{Chore, StoreRequest},
-    storage::{BUMPS_MAX, Bumped, JobFilter, RequeuedSlice},
     verbs::{BumpAll, BumpedAll, RequeueAll, RequeuedAll},
 };
 
@@ -132,7 +132,7 @@ async fn bump_all(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::{JobState, RequeuedSlice};
+    use orchestrator_queue_rules::storage::{JobState, RequeuedSlice};
     use orchestrator_supervise::{inbox, reply};
 
     /// Requeues against a store that needs 100 ms for each slice of one job and is lost after `slices`, or

@@ -7,15 +7,14 @@ use std::{fs, time::Duration};
 
 use fastrand::Rng;
 use orchestrator_edge::postgres::{PostgresError, SqlState};
+use orchestrator_queue_rules::{
+    listing::{GroupState, ListedGroup},
+    storage::{FailedAttempts, HeldJobs, Limit, Pattern, Questions as _, Waiting},
+};
 use orchestrator_supervise::StopToken;
 use queues::{InPostgres, InSqlite, PLENTY, Queue};
 
-use crate::{
-    config::QueueConfig,
-    edge::postgres::PostgresInspector,
-    listing::{GroupState, ListedGroup},
-    storage::{FailedAttempts, HeldJobs, Inspect as _, Limit, Pattern, Waiting},
-};
+use crate::{config::QueueConfig, edge::postgres::PostgresInspector};
 
 fn limit(attr_path: Option<&str>, fetcher: Option<&str>, in_flight: u32) -> Limit {
     Limit { attr_path: attr_path.map(str::to_owned), fetcher: fetcher.map(str::to_owned), in_flight }

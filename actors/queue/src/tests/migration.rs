@@ -5,8 +5,11 @@ mod refusals;
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use fastrand::Rng;
-use orchestrator_exchange::JobId;
 use orchestrator_harness::wait_for;
+use orchestrator_queue_rules::storage::{
+    Batch, Deletion, FailedAttempts, Limit, Limits, OfferedJob, Questions, RunId, Storage, StorageError,
+    StorageErrorKind, Upsert,
+};
 use orchestrator_supervise::PauseSpan;
 
 use super::store::*;
@@ -17,10 +20,6 @@ use crate::{
         sqlite::{Inspector, Options, SqliteSource, SqliteTarget},
     },
     migration::{Counters, Found, Names, Report, Row, Side, State, Table, Take, Target, Value, migrate},
-    storage::{
-        Batch, Deletion, FailedAttempts, Inspect, Limit, Limits, RunId, Storage, StorageError,
-        StorageErrorKind, Upsert,
-    },
 };
 
 const PATHS: [&str; 8] = ["a1", "a2", "a_", "b1", "b2", "c%", "d\\", "é1"];
@@ -147,7 +146,7 @@ fn feed_paths(s: &mut TestStore, random: &mut Rng) {
     random.shuffle(&mut paths);
     paths.truncate(random.usize(1..8));
     let lines = paths.into_iter().map(|path| (path.to_owned(), format!("{} {}", run.started, random.u8(..))));
-    let batch = Batch::new(lines);
+    let batch = Batch::after(0, lines);
     let complete = random.bool();
     group(s, |s| {
         if s.upsert_run(&run, complete)? == Upsert::Done {
@@ -181,7 +180,7 @@ fn change(s: &mut TestStore, random: &mut Rng, now: i64) {
         16 => drop(group(s, |s| s.delete_slice(&|| true))),
         17 => {
             let owner = ["catalog.lab.work", "ingester.b"][random.usize(..2)];
-            let job = JobId::new(owner, path, random.u8(..3).to_string());
+            let job = OfferedJob::new(owner, path, random.u8(..3).to_string());
             group(s, |s| s.offer(&job, "offered"));
         }
         18 => drop(s.crash()),
@@ -191,7 +190,7 @@ fn change(s: &mut TestStore, random: &mut Rng, now: i64) {
 }
 
 /// Answers to operators' questions.
-fn answers(inspector: &mut dyn Inspect, now: i64) -> Vec<String> {
+fn answers(inspector: &mut dyn Questions, now: i64) -> Vec<String> {
     let runs = inspector.runs().unwrap();
     let mut answers = vec![format!("runs {runs:?}")];
     answers.push(format!("peek {:?}", inspector.peek(None, now, 100).unwrap()));

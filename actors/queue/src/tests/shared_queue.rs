@@ -17,18 +17,17 @@ use std::{
 };
 
 use orchestrator_edge::postgres::{Address, Session, SessionSettings};
-use orchestrator_exchange::JobId;
 use orchestrator_harness::{eventually, wait_for};
+use orchestrator_queue_rules::storage::{
+    Batch, Bumped, Deletion, Job, Limit, Limits, OfferedJob, Operation, Outcome, RunId, Storage,
+    StorageError, StorageErrorKind, Upsert,
+};
 use tokio::runtime::Runtime;
 
 use crate::{
     edge::{
         postgres::{AddedKeys, PostgresStore, Settings},
         sqlite::Options,
-    },
-    storage::{
-        Batch, Bumped, Deletion, Job, Limit, Limits, Operation, Outcome, RunId, Storage, StorageError,
-        StorageErrorKind, Upsert,
     },
     tests::store::*,
 };
@@ -314,7 +313,7 @@ fn no_path_is_lost_between_ingest_and_the_ends_of_jobs() {
             for run in [1, 2] {
                 let payload = run.to_string();
                 let lines = (0..20).map(|n| (format!("pkg{round}-{n:02}"), payload.clone()));
-                let batches: Vec<Batch> = lines.map(|line| Batch::new([line])).collect();
+                let batches: Vec<Batch> = lines.map(|line| Batch::after(0, [line])).collect();
                 let run = RunId::new("f1", run);
                 retried(&mut one, |s| {
                     assert_eq!(s.upsert_run(&run, false)?, Upsert::Done);

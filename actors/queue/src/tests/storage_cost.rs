@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::{
-    Synchronous,
-    edge::sqlite::Options,
-    storage::{Deletion, JobFilter, JobState, Limit, Limits, RunId, Storage, StorageError},
-    tests::store::*,
+use orchestrator_queue_rules::storage::{
+    Deletion, JobFilter, JobState, Limit, Limits, RunId, Storage, StorageError,
 };
+
+use crate::{Synchronous, edge::sqlite::Options, tests::store::*};
 
 fn fresh() -> TestStore {
     TestStore::with(Options { synchronous: Synchronous::Normal, ..Options::default() })

@@ -9,16 +9,16 @@ mod model;
 use fastrand::Rng;
 use model::{Model, Picked};
 use orchestrator_harness::load::for_each_seed;
+use orchestrator_queue_rules::storage::{
+    Batch, Bumped, Deletion, HandoutId, Job, Limit, Limits, Operation, Outcome, RunId, RunState,
+    Storage as _, Upsert,
+};
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::{
     Synchronous,
     edge::sqlite::Options,
-    storage::{
-        Batch, Bumped, Deletion, HandoutId, Job, Limit, Limits, Operation, Outcome, RunId, RunState,
-        Storage as _, Upsert,
-    },
     tests::store::{Kind, SingleOperations as _, TestStore, group},
 };
 
@@ -153,7 +153,7 @@ impl World {
         let lines: Vec<(String, String)> = (0..self.rng.usize(..self.attrs as usize))
             .map(|_| (self.attr(), format!("{} {}", self.rng.u8(..), self.rng.u8(..))))
             .collect();
-        let batch = Batch::new(lines.clone());
+        let batch = Batch::after(0, lines.clone());
         let mut at = 0;
         let known = self.model.enqueue(&run.fetcher, run.started, &lines);
         loop {

@@ -3,8 +3,11 @@
 mod postgres;
 
 use orchestrator_edge::postgres::{Address, Row, Session, SessionSettings};
-use orchestrator_exchange::JobId;
 use orchestrator_harness::wait_for;
+use orchestrator_queue_rules::storage::{
+    Batch, Bumped, Deletion, Finished, HandoutId, Job, JobFilter, OfferState, OfferedJob, Operation, Outcome,
+    Requeued, RequeuedSlice, RunId, RunState, Storage, StorageError, StorageErrorKind, Upsert,
+};
 use orchestrator_supervise::StopToken;
 use rusqlite::Connection;
 use std::cell::RefCell;
@@ -16,11 +19,9 @@ use tokio::runtime::{Builder, Runtime};
 pub(crate) use self::postgres::*;
 use crate::{
     config::QueueConfig,
-    edge::postgres::{PostgresInspector, PostgresStore, Rules, Settings},
-    edge::sqlite::{Options, SqliteStore},
-    storage::{
-        Batch, Bumped, Deletion, Finished, HandoutId, Job, JobFilter, OfferState, Operation, Outcome,
-        Requeued, RequeuedSlice, RunId, RunState, Storage, StorageError, StorageErrorKind, Upsert,
+    edge::{
+        postgres::{PostgresInspector, PostgresStore, Rules, Settings},
+        sqlite::{Options, SqliteStore},
     },
 };
 
@@ -66,7 +67,7 @@ pub(crate) trait SingleOperations: Storage {
         self.change(Operation::Undo(handout))
     }
 
-    fn withdraw(&mut self, job: &JobId) -> Result<bool, StorageError> {
+    fn withdraw(&mut self, job: &OfferedJob) -> Result<bool, StorageError> {
         self.change(Operation::Withdraw(job))
     }
 
@@ -97,7 +98,7 @@ pub(crate) trait SingleOperations: Storage {
         })
     }
 
-    fn offer(&mut self, job: &JobId, payload: &str) -> Result<OfferState, StorageError> {
+    fn offer(&mut self, job: &OfferedJob, payload: &str) -> Result<OfferState, StorageError> {
         self.one(Operation::Offer { job, former: None, payload }, 0).map(|outcome| match outcome {
             Outcome::Offered(state) => state,
             other => panic!("{other:?}"),
@@ -360,11 +361,11 @@ pub(crate) fn group<T>(
 }
 
 pub(crate) fn lines(lines: &[(&str, &str)]) -> Batch {
-    Batch::new(lines.iter().map(|(attr, payload)| ((*attr).to_owned(), (*payload).to_owned())))
+    Batch::after(0, lines.iter().map(|(attr, payload)| ((*attr).to_owned(), (*payload).to_owned())))
 }
 
 pub(crate) fn packages(count: usize) -> Batch {
-    Batch::new((0..count).map(|n| (format!("pkg{n}"), "0 1".to_owned())))
+    Batch::after(0, (0..count).map(|n| (format!("pkg{n}"), "0 1".to_owned())))
 }
 
 /// Adds a growing run with these lines.

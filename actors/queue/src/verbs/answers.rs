@@ -1,10 +1,9 @@
 //! Answers of the console.
 
+use orchestrator_queue_rules::storage::{Attempt, AttrReport, ListedRow, RunCount, WaitingGroup};
 use orchestrator_text::{NUMBER_OR_TIME, TIME};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::storage::{Attempt, AttrReport, ListedRow, RunCount, WaitingGroup};
 
 /// A run in the answer to [`Ls`](super::Ls).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

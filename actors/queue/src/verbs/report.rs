@@ -1,10 +1,24 @@
 //! Times of options, and the text of `queue show`.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use jiff::Timestamp;
+use orchestrator_queue_rules::storage::{Adopted, JobState, ListedRow};
 use orchestrator_subsystem::{columns::align, parse_duration, text};
 
 use super::{AttemptRow, BumpedAll, InFlightJob, PathReport, RequeuedAll, WaitingRow};
-use crate::storage::{Adopted, ListedRow};
+
+/// Parses the state of jobs.
+pub(super) fn job_state() -> impl TypedValueParser<Value = JobState> {
+    let states = [
+        PossibleValue::new("failed").help("The last attempt ended with an exit code other than 0"),
+        PossibleValue::new("in-flight")
+            .help("No worker reported the end of the last attempt, however long ago it began"),
+    ];
+    PossibleValuesParser::new(states).map(|state| match state.as_str() {
+        "failed" => JobState::Failed,
+        _ => JobState::InFlight,
+    })
+}
 
 /// Parses the time of an option: unix seconds, a time, or a duration before now.
 pub(super) fn time(text: &str) -> Result<i64, String> {

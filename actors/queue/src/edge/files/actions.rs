@@ -1,8 +1,13 @@
-//! Executes the actions that [`Tracking`](crate::tracking) decides on.
+//! Executes the actions that [`Tracking`](orchestrator_queue_rules::tracking) decides on.
 
 use std::{fmt::Display, io, time::Instant};
 
 use orchestrator_edge::RetryPolicy;
+use orchestrator_queue_rules::{
+    file_name::{FetcherFile, FileKind},
+    storage::RunId,
+    tracking::{Action, Cause, Change, CurrentFiles, FileId},
+};
 
 use super::{
     followed_file::{FollowedFile, Phase},
@@ -10,12 +15,7 @@ use super::{
     reader::{POLL_INTERVAL, Reader, Stopped},
     schedule::{Key, Timer},
 };
-use crate::{
-    file_name::{FetcherFile, FileKind},
-    messages::{Change, IngestOp},
-    storage::RunId,
-    tracking::{Action, Cause, CurrentFiles, FileId},
-};
+use crate::messages::IngestOp;
 
 impl Reader {
     /// Examines the files behind the names of `file` and executes the resulting actions. `failures`

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::probe;
-use crate::{
+use orchestrator_queue_rules::{
     file_name::FetcherFile,
     lines::{FeedResult, LineSplitter, LongLine},
     tracking::FileId,

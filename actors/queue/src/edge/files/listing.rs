@@ -2,7 +2,9 @@
 
 use std::{ffi::OsStr, fs, io, path::Path};
 
-use crate::file_name::{FetcherFile, NameClass, NameError, WarnedNames, classify};
+use orchestrator_queue_rules::file_name::{FetcherFile, NameClass, NameError, classify};
+
+use crate::warned_names::WarnedNames;
 
 /// Reason why an entry is not read.
 pub(super) enum Ignored {

@@ -7,10 +7,10 @@ use std::{
     path::Path,
 };
 
+use orchestrator_queue_rules::tracking::FileId;
 use rustix::{fs::FileType, io::Errno};
 
 use super::links::{RefusedLink, Target};
-use crate::tracking::FileId;
 
 /// Kind of file that a name refers to; symbolic links are followed if they may be.
 #[derive(Debug)]

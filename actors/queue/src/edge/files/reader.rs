@@ -6,6 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use orchestrator_queue_rules::{
+    file_name::canonical_base,
+    lines::{FeedResult, LINE_BYTES_MAX},
+    storage::{Batch, RunId},
+    tracking::{Cause, Tracking},
+};
 use orchestrator_supervise::{Outbox, StartCx, WorkGuard, metrics};
 
 use super::{
@@ -14,12 +20,9 @@ use super::{
     unread_files::{Report, UnreadFiles},
 };
 use crate::{
-    file_name::{WarnedNames, canonical_base},
-    lines::{FeedResult, LINE_BYTES_MAX},
     messages::{IngestOp, ReadCommand},
     refused_files::RefusedInDirectory,
-    storage::{Batch, RunId},
-    tracking::{Cause, Tracking},
+    warned_names::WarnedNames,
 };
 
 /// Time without growth after which a created file is complete if its writer has not closed it

@@ -6,6 +6,12 @@ use std::{
     time::Instant,
 };
 
+use orchestrator_queue_rules::{
+    file_name::{FetcherFile, FileKind, canonical_base},
+    lines::LINE_BYTES_MAX,
+    storage::RunId,
+    tracking::Cause,
+};
 use orchestrator_supervise::{block_on, reply};
 
 use super::{
@@ -15,13 +21,7 @@ use super::{
     reader::{InitialRead, RETRY_DELAY, Reader, Stopped},
     schedule::Timer,
 };
-use crate::{
-    file_name::{FetcherFile, FileKind, canonical_base},
-    lines::LINE_BYTES_MAX,
-    messages::IngestOp,
-    storage::RunId,
-    tracking::Cause,
-};
+use crate::messages::IngestOp;
 
 /// Bytes of rows read before workers are answered for the first time. Small files are then read
 /// completely, and large ones do not delay the answer. Lines without a row count up to the length

@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{
+use orchestrator_queue_rules::{
     file_name::{FetcherFile, FileKind},
     storage::RunId,
     tracking::{Cause, FileId},

@@ -1,9 +1,8 @@
 //! Errors of the server as those of a storage.
 
 use orchestrator_edge::postgres::{PostgresError, SqlState};
+use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
 use orchestrator_supervise::{FailureKind, Fault, LinkFailure};
-
-use crate::storage::{StorageError, StorageErrorKind};
 
 /// SQLSTATE of a transaction of a process whose place another one has taken.
 const PLACE_TAKEN: &str = "OQ001";

@@ -8,9 +8,8 @@
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
+use orchestrator_queue_rules::storage::Operation;
 use parking_lot::Mutex;
-
-use crate::storage::Operation;
 
 /// Key of a row that waits: the start of the last hand-out, and the jitter.
 type Key = [i64; 2];

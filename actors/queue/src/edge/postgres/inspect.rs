@@ -15,6 +15,14 @@ use std::time::Duration;
 
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use orchestrator_edge::postgres::{Params, Row, SessionSettings};
+use orchestrator_queue_rules::{
+    listing::Listing,
+    storage::{
+        Adopted, Attempt, AttrReport, Counts, FailedAttempts, FailedJob, InstanceRow, Pattern, Peeked,
+        Questions, RunCount, Sample, StaleGroup, StorageError, Waiting,
+    },
+    unserved::Unserved,
+};
 use orchestrator_supervise::{PauseSpan, StopToken};
 use tokio::runtime::Runtime;
 
@@ -26,15 +34,7 @@ use super::{
     session::{first, get},
     settings::runtime,
 };
-use crate::{
-    config::QueueConfig,
-    listing::Listing,
-    storage::{
-        Adopted, Attempt, AttrReport, Counts, FailedAttempts, FailedJob, Inspect, InstanceRow, Pattern,
-        Peeked, RunCount, Sample, StaleGroup, StorageError, Waiting,
-    },
-    unserved::Unserved,
-};
+use crate::config::QueueConfig;
 
 /// Settings of the session. Plans depend on the values, and the just-in-time compiler takes longer than the
 /// questions.
@@ -206,7 +206,7 @@ impl PostgresInspector {
     }
 }
 
-impl Inspect for PostgresInspector {
+impl Questions for PostgresInspector {
     fn runs(&mut self) -> Result<Vec<RunCount>, StorageError> {
         self.ask("counting the rows of runs", counts::runs)
     }

@@ -13,6 +13,7 @@ use std::{
 };
 
 use orchestrator_edge::{LinkState, Reconnecting, RetryPolicy, postgres::SessionSettings};
+use orchestrator_queue_rules::storage::StorageError;
 use orchestrator_supervise::{Fault, Outbox, StartCx};
 use tokio::time::sleep;
 
@@ -23,7 +24,7 @@ use super::{
     session::{first_column, get},
     settings::{Settings, runtime},
 };
-use crate::{config::QueueConfig, messages::ReadCommand, storage::StorageError};
+use crate::{config::QueueConfig, messages::ReadCommand};
 
 /// Duration of a lease from its last renewal, by the database's clock.
 pub(super) const LEASE: Duration = Duration::from_secs(15);

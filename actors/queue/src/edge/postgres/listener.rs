@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use orchestrator_edge::{LinkState, Reconnecting, RetryPolicy, postgres::SessionSettings};
+use orchestrator_queue_rules::storage::StorageError;
 use orchestrator_supervise::{Fault, StartCx};
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
     server_session::Session,
     settings::{Settings, runtime},
 };
-use crate::{config::QueueConfig, storage::StorageError};
+use crate::config::QueueConfig;
 
 /// Interval at which an idle session is asked whether it lives.
 const CHECK: Duration = Duration::from_secs(15);

@@ -9,6 +9,7 @@ pub(crate) use self::{source::PostgresSource, target::PostgresTarget};
 use std::{borrow::Cow, time::Duration};
 
 use orchestrator_edge::postgres::{Address, Params, Row as ServerRow, SessionSettings, types::ToSql};
+use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
 use tokio::runtime::Runtime;
 
 use super::{
@@ -16,10 +17,7 @@ use super::{
     session::{self, first, first_column, get, single},
     settings::runtime,
 };
-use crate::{
-    migration::{Kind, Row, Table, Take, Value},
-    storage::{StorageError, StorageErrorKind},
-};
+use crate::migration::{Kind, Row, Table, Take, Value};
 
 /// Session of a migration: batches by keys, so that nested loops over indexes are right. Only the last
 /// transaction is synced at once.

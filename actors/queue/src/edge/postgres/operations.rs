@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use orchestrator_edge::postgres::PostgresError;
-use orchestrator_exchange::{JobFinished, JobId};
+use orchestrator_queue_rules::storage::{
+    BUMPS_MAX, Bumped, Entry, Finished, HandoutId, Job, JobFilter, LogRow, OfferEnd, OfferState, OfferedJob,
+    Operation, Outcome, Requeued, RequeuedSlice, RunId, StorageError, UNSENT_BYTES_MAX,
+};
 use orchestrator_text::sanitize;
 
 use super::{
@@ -12,10 +15,6 @@ use super::{
     session::{AT, first_column, get, single},
     store::PostgresStore,
     texts::is_storable,
-};
-use crate::storage::{
-    BUMPS_MAX, Bumped, Entry, Finished, HandoutId, Job, JobFilter, LogRow, OfferState, Operation, Outcome,
-    Requeued, RequeuedSlice, RunId, StorageError, UNSENT_BYTES_MAX,
 };
 
 /// Number of log rows that are read at once when jobs are requeued.
@@ -120,7 +119,12 @@ impl PostgresStore {
         })
     }
 
-    pub(super) fn offer(&mut self, job: &JobId, payload: &str, now: i64) -> Result<OfferState, StorageError> {
+    pub(super) fn offer(
+        &mut self,
+        job: &OfferedJob,
+        payload: &str,
+        now: i64,
+    ) -> Result<OfferState, StorageError> {
         let (at, instance) = (self.at(now), self.settings.instance.clone());
         let rows = self.query(
             "adding an offered job",
@@ -130,18 +134,18 @@ impl PostgresStore {
                 Box::new(instance),
                 Box::new(job.owner()),
                 Box::new(job.attr_path()),
-                Box::new(crate::jitter::jitter_hash(job.attr_path())),
+                Box::new(orchestrator_queue_rules::jitter::jitter_hash(job.attr_path())),
                 Box::new(payload),
                 Box::new(job.claim()),
             ],
         )?;
         Ok(match rows.first() {
-            Some(row) => OfferState::Finished(JobFinished { exit_code: get(row, 0)?, seconds: get(row, 1)? }),
+            Some(row) => OfferState::Finished(OfferEnd { exit_code: get(row, 0)?, seconds: get(row, 1)? }),
             None => OfferState::Open,
         })
     }
 
-    pub(super) fn withdraw(&mut self, job: &JobId) -> Result<bool, StorageError> {
+    pub(super) fn withdraw(&mut self, job: &OfferedJob) -> Result<bool, StorageError> {
         let instance = self.settings.instance.clone();
         let rows = self.query(
             "withdrawing a job",
@@ -152,7 +156,7 @@ impl PostgresStore {
     }
 
     /// Lets a job that was handed out under the claim `former` go on under its new claim.
-    pub(super) fn continue_job(&mut self, job: &JobId, former: &str) -> Result<(), StorageError> {
+    pub(super) fn continue_job(&mut self, job: &OfferedJob, former: &str) -> Result<(), StorageError> {
         let (instance, former) = (self.settings.instance.clone(), former.to_owned());
         self.query(
             "adding an offered job",
@@ -170,7 +174,7 @@ impl PostgresStore {
     }
 
     /// Removes a job unless a worker has it or has ended it. Returns true if nobody has it.
-    pub(super) fn take_back(&mut self, job: &JobId) -> Result<bool, StorageError> {
+    pub(super) fn take_back(&mut self, job: &OfferedJob) -> Result<bool, StorageError> {
         let instance = self.settings.instance.clone();
         let handed_out = self.query(
             "withdrawing a job",
@@ -267,7 +271,7 @@ impl PostgresStore {
                 (None, Some(finished)) => {
                     let (owner, claim): (String, String) = (get(row, 2)?, get(row, 3)?);
                     // Attribute paths of offers are encoded already, so that encoding would change them.
-                    finished.offered = Some(JobId::of_attr_path(&owner, attr_path, claim));
+                    finished.offered = Some(OfferedJob::new(owner, *attr_path, claim));
                 }
                 (None, None) => {}
             }

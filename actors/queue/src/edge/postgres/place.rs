@@ -5,7 +5,7 @@ use super::{
     session::{UNFINISHED, first, single},
     store::PostgresStore,
 };
-use crate::storage::{Storage as _, StorageError};
+use orchestrator_queue_rules::storage::{Storage as _, StorageError};
 
 impl PostgresStore {
     /// Takes the place of the instance and returns the incarnation.

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use orchestrator_edge::postgres::SessionSettings;
+use orchestrator_queue_rules::storage::StorageError;
 use orchestrator_supervise::StopToken;
 
 use super::{
@@ -12,7 +13,6 @@ use super::{
     session::single,
     settings::{Settings, runtime},
 };
-use crate::storage::StorageError;
 
 const ACTION: &str = "checking the session";
 /// Time within which a notification arrives.

@@ -2,13 +2,11 @@
 //!
 //! The first instance that runs alone sets them. One that starts beside others takes theirs.
 
+use orchestrator_queue_rules::storage::{Limit, StorageError};
 use serde::{Deserialize, Serialize};
 
 use super::{server_session::Session, session::first};
-use crate::{
-    config::QueueConfig,
-    storage::{Limit, StorageError},
-};
+use crate::config::QueueConfig;
 
 /// Rules of hand-outs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use orchestrator_edge::postgres::{Address, Params, Row, Session as ServerSession, SessionSettings};
+use orchestrator_queue_rules::storage::StorageError;
 
 use super::error::storage_error;
-use crate::storage::StorageError;
 
 /// Session with the server.
 #[derive(Debug)]

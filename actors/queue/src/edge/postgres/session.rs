@@ -5,12 +5,12 @@ use std::{fmt, time::Duration};
 use orchestrator_edge::postgres::{
     Address, Login, PostgresError, Row, RowIndex, SessionSettings, SqlState, types::FromSql,
 };
+use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
 
 use super::{
     error::{altered, storage_error, unusable},
     server_session::Session,
 };
-use crate::storage::{StorageError, StorageErrorKind};
 
 /// Tables and functions, created in the schema that the session has as its only one.
 const SCHEMA: &str = include_str!("schema.sql");

@@ -8,14 +8,12 @@ use std::{
 };
 
 use orchestrator_edge::{postgres::Address, read_secret, read_text, with_suffix};
+use orchestrator_queue_rules::storage::StorageError;
 use tokio::runtime::{Builder, Runtime};
 
 use super::error::{storage_error, unusable};
 use super::rules::Rules;
-use crate::{
-    config::{APPLICATION, QueueConfig, is_instance_name},
-    storage::StorageError,
-};
+use crate::config::{APPLICATION, QueueConfig, is_instance_name};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {

@@ -5,7 +5,7 @@ use super::{
     session::{first, get},
     store::PostgresStore,
 };
-use crate::storage::{Limit, Storage as _, StorageError};
+use orchestrator_queue_rules::storage::{Limit, Storage as _, StorageError};
 
 /// Number of attribute paths whose classes are computed by one statement.
 const RECLASSED: i32 = 2_000;

@@ -4,6 +4,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use orchestrator_edge::postgres::Row;
+use orchestrator_queue_rules::storage::{
+    Batch, Deletion, Operation, Outcome, RunId, RunState, Storage, StorageError, Upsert,
+};
 use orchestrator_supervise::StopToken;
 use tokio::runtime::Runtime;
 
@@ -16,7 +19,6 @@ use super::{
     settings::{Settings, runtime},
     texts::{self, is_storable},
 };
-use crate::storage::{Batch, Deletion, Operation, Outcome, RunId, RunState, Storage, StorageError, Upsert};
 
 /// Maximum number of rows, and size of their payloads in bytes, in one statement of ingest.
 const INGEST_ROWS: usize = 500;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use orchestrator_edge::Sent;
 use orchestrator_edge::postgres::{Params, PostgresError, Row};
+use orchestrator_queue_rules::storage::StorageError;
 
 use super::{
     error::unanswered,
@@ -13,7 +14,6 @@ use super::{
     settings::Settings,
     store::PostgresStore,
 };
-use crate::storage::StorageError;
 
 /// Time that an answer may take once the child is asked to stop.
 const LAST_ANSWER: Duration = Duration::from_millis(750);

@@ -16,6 +16,7 @@ use std::{
 };
 
 use orchestrator_edge::postgres::SessionSettings;
+use orchestrator_queue_rules::storage::{StorageError, Waiting};
 use orchestrator_supervise::{Fault, StartCx, Vitals, block_on, metrics};
 use parking_lot::Mutex;
 
@@ -26,12 +27,7 @@ use super::{
     session::first,
     settings::{Settings, runtime},
 };
-use crate::{
-    config::QueueConfig,
-    edge::unix_time::unix_time,
-    storage::{StorageError, Waiting},
-    unserved::LastRequest,
-};
+use crate::{config::QueueConfig, edge::unix_time::unix_time, last_request::LastRequest};
 
 /// Interval of looks for what holds the queue up.
 const INTERVAL: Duration = Duration::from_secs(2);

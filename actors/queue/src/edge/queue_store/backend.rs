@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use orchestrator_edge::{FileReplaced, LinkState};
+use orchestrator_queue_rules::storage::{Storage, StorageError, Waiting};
 use orchestrator_supervise::{Fault, LinkFailure, StartCx};
 
 use super::{child::QueueStore, stopped::Stopped};
-use crate::{
-    storage::{Storage, StorageError, Waiting},
-    store_metrics::StoreMetrics,
-};
+use crate::store_metrics::StoreMetrics;
 
 /// Store of one kind, opened by each incarnation of the thread. Calls are between transactions.
 pub(super) trait Backend: Sized {

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use orchestrator_supervise::Vitals;
-
-use crate::{
-    config::{QueueConfig, StoreKind},
+use orchestrator_queue_rules::{
     storage::{HeldJobs, Limit, StorageError, StorageErrorKind},
     unserved::Unserved,
 };
+use orchestrator_supervise::Vitals;
+
+use crate::config::{QueueConfig, StoreKind};
 
 /// Reports that all waiting jobs are held.
 pub(super) fn report_held(vitals: &Vitals, held: &HeldJobs, hold_secs: u32) {

@@ -9,8 +9,8 @@ use crate::edge::postgres::{AddedKeys, OwnIncarnation, WaitingJobs};
 use crate::{
     config::QueueConfig,
     edge::housekeeper::WalState,
+    last_request::LastRequest,
     messages::{Chore, IngestOp, ReadCommand, StoreRequest},
-    unserved::LastRequest,
 };
 
 /// Inboxes and settings of all incarnations.

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use orchestrator_edge::{LinkState, RetryPolicy};
+use orchestrator_queue_rules::storage::{Storage, StorageError, Waiting};
 use orchestrator_supervise::{LinkFailure, StartCx};
 
 use super::{backend::Backend, child::QueueStore};
-use crate::{
-    edge::postgres::{PostgresStore, Settings, WaitingJobs, link_failure, pooler},
-    storage::{Storage, StorageError, Waiting},
-};
+use crate::edge::postgres::{PostgresStore, Settings, WaitingJobs, link_failure, pooler};
 
 /// Longest wait for workers that were given jobs.
 const GATHER_MAX: Duration = Duration::from_millis(5);

@@ -10,6 +10,10 @@ use std::{
 };
 
 use orchestrator_edge::{FileReplaced, LinkState, RetryPolicy};
+use orchestrator_queue_rules::{
+    storage::{Storage, StorageError, StorageErrorKind, Waiting},
+    unserved::Unserved,
+};
 use orchestrator_supervise::{Fault, LinkFailure, Outbox, StartCx};
 
 use super::{backend::Backend, child::QueueStore, stopped::Stopped};
@@ -23,10 +27,9 @@ use crate::{
         },
         unix_time::unix_time,
     },
+    last_request::LastRequest,
     messages::Chore,
-    storage::{Storage, StorageError, StorageErrorKind, Waiting},
     store_metrics::StoreMetrics,
-    unserved::{LastRequest, Unserved},
 };
 
 /// Pages in the write-ahead log that start a checkpoint (32 MiB). Fewer reduce the ingest rate by a

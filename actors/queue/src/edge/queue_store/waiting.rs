@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use orchestrator_queue_rules::storage::{StorageError, Waiting};
+
 use super::{Backend, Incarnation, blockers};
-use crate::{
-    edge::unix_time::unix_time,
-    storage::{StorageError, Waiting},
-};
+use crate::edge::unix_time::unix_time;
 
 /// Time for which a full disk stays reported after the last failure, because small writes may
 /// succeed in between.

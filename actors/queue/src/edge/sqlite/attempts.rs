@@ -4,7 +4,7 @@
 //! it replaces. So a DONE writes nothing here, and rows are only appended: a commit of many hand-outs changes
 //! few pages.
 
-use crate::storage::{HandoutId, LogRow};
+use orchestrator_queue_rules::storage::{HandoutId, LogRow};
 use rusqlite::{Connection, params};
 
 /// Maximum number of rows that one insertion removes.

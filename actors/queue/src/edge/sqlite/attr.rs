@@ -2,7 +2,7 @@
 
 use super::groups;
 use super::view::View;
-use crate::storage::{AttrState, GroupKey, GroupPosition, LogRow, Row, Section};
+use orchestrator_queue_rules::storage::{AttrState, GroupKey, GroupPosition, LogRow, Row, Section};
 use orchestrator_text::sanitize;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 

@@ -2,7 +2,7 @@
 //!
 //! A bump is kept as long as the record of its hand-out, so that an undone hand-out does not use it up.
 
-use crate::storage::{BUMPS_MAX, HandoutId};
+use orchestrator_queue_rules::storage::{BUMPS_MAX, HandoutId};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 

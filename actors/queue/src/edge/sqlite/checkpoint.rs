@@ -3,7 +3,7 @@
 
 use super::database_file;
 use super::error::storage_error;
-use crate::storage::StorageError;
+use orchestrator_queue_rules::storage::StorageError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Sets damaged databases and foreign logs aside.
 
-use crate::storage::StorageError;
 use orchestrator_edge::with_suffix;
+use orchestrator_queue_rules::storage::StorageError;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};

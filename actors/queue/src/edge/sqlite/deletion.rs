@@ -5,7 +5,7 @@ use super::attr;
 use super::removal::Removal;
 use super::sibling::{newest_sibling, sibling_statement};
 use super::view::View;
-use crate::storage::{Deletion, GroupPosition, Section};
+use orchestrator_queue_rules::storage::{Deletion, GroupPosition, Section};
 use rusqlite::{Connection, params};
 
 /// Numbers of groups and rows of a step.

@@ -4,8 +4,10 @@ use super::attempts::Recipient;
 use super::open::Options;
 use super::view::View;
 use super::{attr, groups, handout};
-use crate::protocol::ATTR_PATH_BYTES_MAX;
-use crate::storage::{HandedOut, is_expired, is_held};
+use orchestrator_queue_rules::{
+    protocol::ATTR_PATH_BYTES_MAX,
+    storage::{HandedOut, is_expired, is_held},
+};
 use rusqlite::Connection;
 
 /// Maximum number of repaired groups in one dequeue before the whole table of groups is rebuilt.

@@ -1,7 +1,7 @@
 //! Errors of SQLite and of the files of a database.
 
-use crate::storage::{StorageError, StorageErrorKind};
 use orchestrator_edge::{FileReplaced, file_failure, sqlite};
+use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
 use orchestrator_supervise::{FailureKind, Fault, LinkFailure};
 use rusqlite::ErrorCode;
 use std::{io, path::Path};

@@ -1,6 +1,6 @@
 //! The table of ready groups: one row for each group whose representative row is not dequeued.
 
-use crate::storage::{Class, GroupKey, GroupPosition, Limits, Section};
+use orchestrator_queue_rules::storage::{Class, GroupKey, GroupPosition, Limits, Section};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
 /// Value of NULL in keys, which a primary key cannot hold. It sorts before all times and jitters.

@@ -9,7 +9,7 @@ use super::attr;
 use super::offers;
 use super::open::Options;
 use super::view::View;
-use crate::storage::{
+use orchestrator_queue_rules::storage::{
     AttrState, Dispatch, GroupKey, HandedOut, HandoutId, Job, LogRow, has_room, is_expired,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};

@@ -3,7 +3,7 @@
 
 use super::groups;
 use super::runs::Runs;
-use crate::storage::{Class, GroupKey, GroupPosition, Section};
+use orchestrator_queue_rules::storage::{Class, GroupKey, GroupPosition, Section};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap};
 

@@ -3,7 +3,7 @@
 use super::sibling::{newest_sibling, sibling_statement};
 use super::view::View;
 use super::{attr, groups, staging};
-use crate::storage::{Entry, GroupPosition, Section};
+use orchestrator_queue_rules::storage::{Entry, GroupPosition, Section};
 use rusqlite::{Connection, params};
 use std::time::Instant;
 

@@ -14,12 +14,14 @@ use super::error::storage_error;
 use super::groups::{self, NULL_KEY, column};
 use super::limited::Limited;
 use super::open::Options;
-use crate::listing::Listing;
-use crate::storage::{
-    Attempt, AttrReport, Counts, FailedAttempts, FailedJob, GroupKey, Inspect, Pattern, Peeked, RunCount,
-    RunId, RunState, Sample, Section, StaleGroup, StorageError, glob::Glob,
-};
 use orchestrator_edge::check_database_files;
+use orchestrator_queue_rules::{
+    listing::Listing,
+    storage::{
+        Attempt, AttrReport, Counts, FailedAttempts, FailedJob, GroupKey, Pattern, Peeked, Questions,
+        RunCount, RunId, RunState, Sample, Section, StaleGroup, StorageError, glob::Glob,
+    },
+};
 use rows::{ANSWER_BYTES_MAX, counts, payload_start, rows};
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::FromSqlResult;
@@ -82,7 +84,7 @@ impl Inspector {
     }
 }
 
-impl Inspect for Inspector {
+impl Questions for Inspector {
     fn runs(&mut self) -> Result<Vec<RunCount>, StorageError> {
         self.ask("counting the rows of runs", |conn, _| runs(conn))
     }

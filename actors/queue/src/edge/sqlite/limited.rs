@@ -1,6 +1,6 @@
 //! Record of jobs in flight that count against limits, and the classes of groups in SQL.
 
-use crate::storage::{Class, LimitedJobs, Limits};
+use orchestrator_queue_rules::storage::{Class, LimitedJobs, Limits};
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, params};
 use std::sync::Arc;

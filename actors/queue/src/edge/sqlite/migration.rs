@@ -8,7 +8,7 @@ pub(crate) use self::{source::SqliteSource, target::SqliteTarget};
 
 use super::error::storage_error;
 use crate::migration::{BATCH_BYTES, BATCH_ROWS, Kind, Row, Table, Take, Value};
-use crate::storage::StorageError;
+use orchestrator_queue_rules::storage::StorageError;
 use rusqlite::types::{ToSql, ToSqlOutput};
 use rusqlite::{Connection, params_from_iter};
 use std::path::Path;

@@ -5,8 +5,9 @@
 
 use super::view::View;
 use super::{attr, ingest};
-use crate::storage::{AttrState, Batch, OWNER_RUN, OfferState, RunId};
-use orchestrator_exchange::{JobFinished, JobId};
+use orchestrator_queue_rules::storage::{
+    AttrState, Batch, OWNER_RUN, OfferEnd, OfferState, OfferedJob, RunId,
+};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// Time for which an end that nobody asked for is kept, in seconds.
@@ -16,7 +17,7 @@ const KEPT_SECS: i64 = 7 * 86_400;
 pub(super) fn offer(
     conn: &Connection,
     view: &mut View,
-    job: &JobId,
+    job: &OfferedJob,
     former: Option<&str>,
     payload: &str,
 ) -> rusqlite::Result<OfferState> {
@@ -58,21 +59,21 @@ pub(super) fn offer(
 }
 
 /// Returns whether the job is known under its claim, and its end.
-fn find(conn: &Connection, fetcher_id: i64, job: &JobId) -> rusqlite::Result<(bool, Option<JobFinished>)> {
+fn find(conn: &Connection, fetcher_id: i64, job: &OfferedJob) -> rusqlite::Result<(bool, Option<OfferEnd>)> {
     let found = conn
         .prepare_cached(
             "SELECT exit_code, seconds FROM orchestrator_offer WHERE attr_path = ?1 AND fetcher_id = ?2 AND claim = ?3",
         )?
         .query_row(params![job.attr_path(), fetcher_id, job.claim()], |row| {
             let (exit_code, seconds): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
-            Ok(exit_code.zip(seconds).map(|(exit_code, seconds)| JobFinished { exit_code, seconds }))
+            Ok(exit_code.zip(seconds).map(|(exit_code, seconds)| OfferEnd { exit_code, seconds }))
         })
         .optional()?;
     Ok((found.is_some(), found.flatten()))
 }
 
 /// Removes a job if it is known under its claim.
-pub(super) fn withdraw(conn: &Connection, view: &mut View, job: &JobId) -> rusqlite::Result<bool> {
+pub(super) fn withdraw(conn: &Connection, view: &mut View, job: &OfferedJob) -> rusqlite::Result<bool> {
     let Some(fetcher_id) = view.runs.fetcher_id(job.owner()) else { return Ok(false) };
     let known = conn
         .prepare_cached(
@@ -88,7 +89,7 @@ pub(super) fn withdraw(conn: &Connection, view: &mut View, job: &JobId) -> rusql
 }
 
 /// Removes a job unless a worker has it or has ended it. Returns true if nobody has it.
-pub(super) fn take_back(conn: &Connection, view: &mut View, job: &JobId) -> rusqlite::Result<bool> {
+pub(super) fn take_back(conn: &Connection, view: &mut View, job: &OfferedJob) -> rusqlite::Result<bool> {
     let Some(fetcher_id) = view.runs.fetcher_id(job.owner()) else { return Ok(true) };
     let is_handed_out = conn
         .prepare_cached(
@@ -140,9 +141,9 @@ pub(super) fn finish(
     conn: &Connection,
     view: &mut View,
     attr_path: &str,
-    end: JobFinished,
+    end: OfferEnd,
     now: i64,
-) -> rusqlite::Result<Option<JobId>> {
+) -> rusqlite::Result<Option<OfferedJob>> {
     let in_flight: Option<(i64, String)> = conn
         .prepare_cached(
             "UPDATE orchestrator_offer SET state = 2, exit_code = ?2, seconds = ?3, finished = ?4
@@ -154,7 +155,7 @@ pub(super) fn finish(
     let state = attr::load(conn, view, attr_path)?;
     remove_row(conn, view, attr_path, fetcher_id, &state)?;
     // Attribute paths of offers are encoded already, so that encoding would change them.
-    Ok(view.runs.name(fetcher_id).map(|owner| JobId::of_attr_path(owner, attr_path, claim)))
+    Ok(view.runs.name(fetcher_id).map(|owner| OfferedJob::new(owner, attr_path, claim)))
 }
 
 /// Removes all jobs that wait, and old ends.

@@ -3,8 +3,8 @@
 use super::error::{file_replaced, newer_schema, storage_error};
 use super::{attempts, limited, schema, triggers, unfinished};
 use crate::config::{QueueConfig, Synchronous};
-use crate::storage::{Limits, StorageError, StorageErrorKind};
 use orchestrator_edge::{DatabaseFiles, DatabaseLock, DatabasePart, FileReplaced};
+use orchestrator_queue_rules::storage::{Limits, StorageError, StorageErrorKind};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags, TransactionBehavior};
 use std::io::ErrorKind;

@@ -2,8 +2,8 @@
 
 use super::checkpoint::{self, CheckpointMode};
 use super::corrupt::set_log_aside;
-use crate::storage::StorageError;
 use orchestrator_edge::{DatabaseFiles, DatabasePart, FileReplaced};
+use orchestrator_queue_rules::storage::StorageError;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use std::path::Path;

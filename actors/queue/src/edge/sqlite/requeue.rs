@@ -2,7 +2,7 @@
 
 use super::view::View;
 use super::{attr, handout, offers};
-use crate::storage::{JobFilter, LogRow, Requeued, RequeuedSlice};
+use orchestrator_queue_rules::storage::{JobFilter, LogRow, Requeued, RequeuedSlice};
 use rusqlite::{Connection, params};
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! Fetchers and runs in memory: a few dozen rows that every operation needs.
 
-use crate::storage::{RunId, RunState, is_owner};
+use orchestrator_queue_rules::storage::{RunId, RunState, is_owner};
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -5,7 +5,7 @@
 //! into a temporary table and dropped from memory. The table outlives a rollback and ends with the
 //! connection.
 
-use crate::storage::{Entry, GroupPosition};
+use orchestrator_queue_rules::storage::{Entry, GroupPosition};
 use rusqlite::Connection;
 use rusqlite::types::Type;
 use std::io::{Read, Write};

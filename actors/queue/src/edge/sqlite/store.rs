@@ -13,10 +13,11 @@ use super::view::View;
 use super::{bumps, deletion, handout, ingest, offers, replaced, staging};
 use crate::config::Synchronous;
 use crate::edge::unix_time::unix_time;
-use crate::storage::{
+use crate::log_file::LogFile;
+use orchestrator_edge::{DatabaseFiles, DatabaseLock, FileReplaced};
+use orchestrator_queue_rules::storage::{
     Batch, Deletion, Log, Operation, Outcome, RunId, RunState, Storage, StorageError, Upsert,
 };
-use orchestrator_edge::{DatabaseFiles, DatabaseLock, FileReplaced};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub(crate) struct SqliteStore {
     wal_pages: Arc<AtomicU64>,
     lock: DatabaseLock,
     /// None if commits need no sync, or the database has no log.
-    log: Option<Arc<Log>>,
+    log: Option<Arc<LogFile>>,
     /// Durability of the next commit.
     synchronous: Synchronous,
 }
@@ -70,7 +71,7 @@ impl SqliteStore {
         Ok(Self {
             log: log
                 .filter(|_| options.synchronous == Synchronous::Full)
-                .map(|log| Arc::new(Log::new(path, log))),
+                .map(|log| Arc::new(LogFile::new(path, log))),
             conn,
             path: path.to_path_buf(),
             files,
@@ -224,8 +225,8 @@ impl Storage for SqliteStore {
         self.begin_with(Synchronous::Normal)
     }
 
-    fn log(&self) -> Option<Arc<Log>> {
-        self.log.clone()
+    fn log(&self) -> Option<Arc<dyn Log>> {
+        Some(self.log.clone()?)
     }
 
     fn commit(&mut self) -> Result<(), StorageError> {

@@ -6,7 +6,7 @@
 
 use super::schema::has_table;
 use super::{groups, limited};
-use crate::storage::Limits;
+use orchestrator_queue_rules::storage::Limits;
 use rusqlite::{Connection, OptionalExtension};
 
 /// Version of our tables.

@@ -2,7 +2,7 @@
 
 use super::error::storage_error;
 use super::schema::has_table;
-use crate::storage::StorageError;
+use orchestrator_queue_rules::storage::StorageError;
 use rusqlite::Connection;
 use std::path::Path;
 

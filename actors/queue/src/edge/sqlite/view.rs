@@ -6,7 +6,7 @@ use super::heads::Heads;
 use super::limited::Limited;
 use super::removal::Removal;
 use super::runs::Runs;
-use crate::storage::{Class, Limits};
+use orchestrator_queue_rules::storage::{Class, Limits};
 use rusqlite::Connection;
 use std::sync::Arc;
 

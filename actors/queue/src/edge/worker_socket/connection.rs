@@ -3,6 +3,10 @@
 use std::{io, sync::Arc, time::Duration};
 
 use orchestrator_edge::ConnectionSlot;
+use orchestrator_queue_rules::{
+    protocol::{ProtocolError, Request, RequestParser, encode_head, encode_reply},
+    storage::{HandoutId, Job},
+};
 use orchestrator_supervise::{Outbox, Pending, Vitals, metrics, reply};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -12,10 +16,8 @@ use tokio::{
 
 use super::slots::{BUSY, IDLE};
 use crate::{
+    last_request::LastRequest,
     messages::{StoreRequest, UnsentJob},
-    protocol::{ProtocolError, Request, RequestParser, encode_head, encode_reply},
-    storage::{HandoutId, Job},
-    unserved::LastRequest,
 };
 
 /// Size, in bytes, above which a payload is written without being copied into the output buffer.

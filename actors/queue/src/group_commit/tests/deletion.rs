@@ -1,6 +1,7 @@
 //! Transactions of a deletion, with and without a sync.
 
 use super::*;
+use crate::log_file::LogFile;
 
 /// However slow the machine is: a slice has a minimum of rows, and two of three turns need no sync.
 #[test]
@@ -9,7 +10,7 @@ fn a_third_of_a_hundred_thousand_rows_goes_with_few_syncs() {
     let mut fixture = Fixture::new();
     let pairs = (0..ROWS).map(|n| (format!("pkg{n}"), "1 2".to_owned()));
     fixture.ingest(IngestOp::UpsertRun { run: run(), complete: false });
-    fixture.ingest(IngestOp::Rows { run: run(), rows: Batch::new(pairs), complete: true, _held: None });
+    fixture.ingest(IngestOp::Rows { run: run(), rows: Batch::after(0, pairs), complete: true, _held: None });
     fixture.ingest(IngestOp::Reconciled);
     while fixture.group.has_work() {
         fixture.turn().unwrap();
@@ -37,7 +38,7 @@ fn deleting() -> Fixture {
     fixture.ingest(IngestOp::UpsertRun { run: other.clone(), complete: false });
     fixture.ingest(IngestOp::Rows {
         run: other.clone(),
-        rows: Batch::new(pairs),
+        rows: Batch::after(0, pairs),
         complete: true,
         _held: None,
     });
@@ -81,7 +82,7 @@ fn each_slice_asks_whether_requests_wait() {
 fn no_answer_is_sent_if_the_log_cannot_be_synced() {
     let mut fixture = deleting();
     let device = std::fs::File::open("/dev/null").unwrap();
-    fixture.store.log = Some(Arc::new(Log::new(&fixture.store.path, device)));
+    fixture.store.log = Some(Arc::new(LogFile::new(&fixture.store.path, device)));
     let mut answer = fixture.ready();
     let error = fixture.turn().unwrap_err();
     assert!(error.kind == StorageErrorKind::Unsynced && !error.is_retryable(), "{error}");

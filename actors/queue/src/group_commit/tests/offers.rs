@@ -1,16 +1,17 @@
 //! Jobs that other subsystems offer.
 
-use orchestrator_exchange::{JobEnd, JobFinished, JobId, JobOffered};
+use orchestrator_exchange::{JobEnd, JobFinished};
+use orchestrator_queue_rules::{protocol::Request, storage::OfferedJob};
 use orchestrator_supervise::{Pending, reply};
 
 use super::Fixture;
-use crate::{messages::StoreRequest, protocol::Request};
+use crate::messages::StoreRequest;
 
 fn offer(fixture: &mut Fixture, claim: &str) -> Pending<JobEnd> {
     let (reply, end) = reply();
-    let job = JobId::new("catalog.lab.work", "zulu", claim);
-    let offer = JobOffered { job, former_claim: None, payload: String::new() };
-    fixture.group.add_request(StoreRequest::Offer { offer, reply });
+    let job = OfferedJob::new("catalog.lab.work", "zulu", claim);
+    let payload = String::new();
+    fixture.group.add_request(StoreRequest::Offer { job, former: None, payload, reply });
     end
 }
 

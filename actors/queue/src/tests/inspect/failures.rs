@@ -6,7 +6,7 @@ use super::{
     config,
     queues::{InPostgres, PLENTY, Queue},
 };
-use crate::storage::{FailedJob, Inspect as _};
+use orchestrator_queue_rules::storage::{FailedJob, Questions as _};
 
 /// Number of transactions of each writer.
 const TRANSACTIONS: i64 = 60;

@@ -8,6 +8,10 @@ use std::{
 
 use orchestrator_edge::postgres::{Address, Params, Row, Session, SessionSettings};
 use orchestrator_harness::Postgres;
+use orchestrator_queue_rules::{
+    jitter::jitter_hash,
+    storage::{Deletion, Limits, Questions, RunId, Waiting},
+};
 use orchestrator_supervise::StopToken;
 use tokio::runtime::{Builder, Runtime};
 
@@ -17,8 +21,6 @@ use crate::{
         postgres::PostgresInspector,
         sqlite::{Inspector, Options},
     },
-    jitter::jitter_hash,
-    storage::{Deletion, Inspect, Limits, RunId, Waiting},
     tests::store::{SingleOperations as _, TestStore, configured, group, next_attr},
 };
 
@@ -48,7 +50,7 @@ pub(super) trait Queue {
     fn bump(&mut self, attr_path: &str);
     /// Deletes a run with its rows.
     fn delete(&mut self, fetcher: &str, run: i64);
-    fn inspector(&self) -> Box<dyn Inspect>;
+    fn inspector(&self) -> Box<dyn Questions>;
     fn waiting(&mut self, now: i64) -> Waiting;
 }
 
@@ -103,7 +105,7 @@ impl Queue for InSqlite {
         while group(&mut self.store, |s| s.delete_slice(&|| true)) != Deletion::Idle {}
     }
 
-    fn inspector(&self) -> Box<dyn Inspect> {
+    fn inspector(&self) -> Box<dyn Questions> {
         Box::new(Inspector::open(&self.store.path(), self.options.clone(), PLENTY).unwrap())
     }
 
@@ -275,7 +277,7 @@ impl Queue for InPostgres {
         while self.query("SELECT delete_rows($1, $2, 2)", params())[0].try_get::<_, i64>(0).unwrap() > 0 {}
     }
 
-    fn inspector(&self) -> Box<dyn Inspect> {
+    fn inspector(&self) -> Box<dyn Questions> {
         Box::new(self.open(PLENTY))
     }
 

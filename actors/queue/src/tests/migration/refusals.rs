@@ -142,7 +142,7 @@ fn d18_a_database_that_another_program_changed_is_refused() {
 #[test]
 fn d18_jobs_that_two_instances_offered_under_one_name_are_refused() {
     let mut schema = TestStore::of(Kind::Postgres, Options::default());
-    let job = JobId::new("catalog.lab.work", "a", "1");
+    let job = OfferedJob::new("catalog.lab.work", "a", "1");
     let mut two = place_of(&schema.settings("two"));
     for s in [&mut schema as &mut dyn Storage, &mut two] {
         group(s, |s| s.offer(&job, "payload"));

@@ -6,7 +6,7 @@ use super::*;
 fn a_deleted_run_is_handed_out_no_more_while_others_hand_out_and_add() {
     const PATHS: usize = 900;
     let (mut one, mut observer) = shared(&[]);
-    let batch = |payload: &str| Batch::new((0..PATHS).map(|n| (format!("pkg{n}"), payload.to_owned())));
+    let batch = |payload: &str| Batch::after(0, (0..PATHS).map(|n| (format!("pkg{n}"), payload.to_owned())));
     feed_batch(&mut one, "f1", 1, &batch("old"));
     feed_batch(&mut one, "f1", 2, &batch("deleted"));
     let (is_deleted, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -34,7 +34,8 @@ fn a_deleted_run_is_handed_out_no_more_while_others_hand_out_and_add() {
             assert_eq!(group(&mut store, |s| s.upsert_run(&run, false)), Upsert::Done);
             let entries = batch.entries_from(0).chunks(10);
             for part in entries {
-                let part = Batch::new(part.iter().map(|entry| (entry.attr_path.clone(), "other".to_owned())));
+                let part =
+                    Batch::after(0, part.iter().map(|entry| (entry.attr_path.clone(), "other".to_owned())));
                 retried(&mut store, |s| s.enqueue(&run, &part, 0, None));
             }
         });
@@ -64,7 +65,7 @@ fn rows_are_removed_and_added_in_the_same_order() {
     let added = RunId::new("f2", 1);
     assert_eq!(group(&mut two, |s| s.upsert_run(&added, false)), Upsert::Done);
     let add = |two: &mut PostgresStore, attr_path: &str| {
-        two.enqueue(&added, &Batch::new([(attr_path.to_owned(), "0 1".to_owned())]), 0, None).unwrap();
+        two.enqueue(&added, &Batch::after(0, [(attr_path.to_owned(), "0 1".to_owned())]), 0, None).unwrap();
     };
     group(&mut one, |s| s.mark_deleted(&RunId::new("f1", 2)));
     two.begin().unwrap();
@@ -80,7 +81,7 @@ fn rows_are_removed_and_added_in_the_same_order() {
 fn a_path_added_while_an_offer_of_it_is_withdrawn_waits() {
     let (mut one, mut observer) = shared(&[]);
     let mut two = open(&one.settings("two"));
-    let offered = JobId::new("catalog.lab.work", "alpha", "1");
+    let offered = OfferedJob::new("catalog.lab.work", "alpha", "1");
     group(&mut one, |s| s.offer(&offered, "payload"));
     observer.hold("BEFORE DELETE ON ready");
     let withdrawal = spawn(move || group(&mut one, |s| s.withdraw(&offered)));
@@ -127,7 +128,7 @@ fn a_row_removed_during_its_hand_out_is_not_in_flight() {
 fn a_job_withdrawn_during_its_hand_out_is_not_in_flight() {
     let (mut one, mut observer) = shared(&[]);
     let mut two = open(&one.settings("two"));
-    let offered = JobId::new("catalog.lab.work", "alpha", "1");
+    let offered = OfferedJob::new("catalog.lab.work", "alpha", "1");
     group(&mut one, |s| s.offer(&offered, "payload"));
     observer.hold("AFTER INSERT ON in_flight");
     let handout = spawn(move || (next(&mut two, 10), two));

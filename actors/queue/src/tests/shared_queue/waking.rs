@@ -55,7 +55,7 @@ fn without_a_notification_rows_are_found_a_second_later() {
         assert!(next_attr(&mut two, 10).is_some());
     }
     let lines = (0..20).map(|n| (format!("other{n}"), "0 1".to_owned()));
-    feed_batch(&mut one, "f2", 1, &Batch::new(lines));
+    feed_batch(&mut one, "f2", 1, &Batch::after(0, lines));
     let found = drain(&mut two, 10);
     assert!((10..30).contains(&found), "rows behind the floor: {found}");
     assert_eq!(found + drain(&mut two, 11), 30);

@@ -1,12 +1,12 @@
 //! Database files that are damaged, newer, incomplete or used by others.
 
+use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
 use rusqlite::Connection;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::{
     edge::sqlite::{Options, SqliteStore, create_version},
-    storage::{StorageError, StorageErrorKind},
     tests::store::*,
 };
 

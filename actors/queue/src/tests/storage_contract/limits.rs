@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use orchestrator_queue_rules::storage::{Bumped, Limit, Limits, Questions as _};
+
 use crate::{
     edge::sqlite::{Inspector, Options},
-    storage::{Bumped, Inspect as _, Limit, Limits},
     tests::store::*,
 };
 

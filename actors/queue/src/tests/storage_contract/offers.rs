@@ -1,29 +1,27 @@
 //! Jobs that other subsystems offer (CONTRACT QO12).
 
-use orchestrator_exchange::{JobFinished, JobId};
+use orchestrator_exchange::JobId;
+use orchestrator_queue_rules::storage::{Finished, OfferEnd, OfferState, OfferedJob, Operation, Outcome};
 
-use crate::{
-    edge::sqlite::Options,
-    storage::{Finished, OfferState, Operation, Outcome},
-    tests::store::*,
-};
+use crate::{edge::sqlite::Options, tests::store::*};
 
 const DAY: i64 = 86_400;
 
-fn job(name: &str, claim: &str) -> JobId {
-    JobId::new("catalog.lab.work", name, claim)
+fn job(name: &str, claim: &str) -> OfferedJob {
+    let (owner, attr_path) = JobId::new("catalog.lab.work", name, claim).owned_path();
+    OfferedJob::new(owner, attr_path, claim)
 }
 
-fn offer(s: &mut TestStore, job: &JobId) -> OfferState {
+fn offer(s: &mut TestStore, job: &OfferedJob) -> OfferState {
     group(s, |s| s.offer(job, "payload"))
 }
 
-fn finish(s: &mut TestStore, attr_path: &str, now: i64) -> Option<JobId> {
+fn finish(s: &mut TestStore, attr_path: &str, now: i64) -> Option<OfferedJob> {
     let finished = group(s, |s| s.finish(attr_path, 3, now));
     finished.and_then(|finished: Finished| finished.offered)
 }
 
-fn take_back(s: &mut TestStore, job: &JobId) -> bool {
+fn take_back(s: &mut TestStore, job: &OfferedJob) -> bool {
     group(s, |s| s.one(Operation::TakeBack(job), 0)) == Outcome::Changed(true)
 }
 
@@ -46,7 +44,7 @@ fn an_offered_job_is_handed_out_once_and_its_end_is_known_until_it_is_withdrawn(
         assert_eq!(next(&mut s, 11), None);
         assert_eq!(finish(&mut s, "a%20b", 17), Some(one.clone()));
         assert_eq!(finish(&mut s, "a%20b", 18), None, "a repeated report");
-        let end = OfferState::Finished(JobFinished { exit_code: 3, seconds: 7 });
+        let end = OfferState::Finished(OfferEnd { exit_code: 3, seconds: 7 });
         assert_eq!(offer(&mut s, &one), end);
         s.crash();
         assert_eq!(offer(&mut s, &one), end);
@@ -76,7 +74,7 @@ fn a_report_counts_only_for_the_claim_of_its_hand_out() {
 fn a_job_that_was_handed_out_goes_on_under_the_claim_that_takes_it_over() {
     for mut s in TestStore::each(Options::default()) {
         let [first, second, third] = ["1", "2", "3"].map(|claim| job("a", claim));
-        let after = |s: &mut TestStore, former: &str, job: &JobId| match group(s, |s| {
+        let after = |s: &mut TestStore, former: &str, job: &OfferedJob| match group(s, |s| {
             s.one(Operation::Offer { job, former: Some(former), payload: "payload" }, 0)
         }) {
             Outcome::Offered(state) => state,
@@ -89,7 +87,7 @@ fn a_job_that_was_handed_out_goes_on_under_the_claim_that_takes_it_over() {
         assert_eq!(after(&mut s, "1", &second), OfferState::Open, "in flight");
         assert_eq!(next(&mut s, 11), None);
         assert_eq!(finish(&mut s, "a", 17), Some(second));
-        let end = OfferState::Finished(JobFinished { exit_code: 3, seconds: 7 });
+        let end = OfferState::Finished(OfferEnd { exit_code: 3, seconds: 7 });
         assert_eq!(after(&mut s, "2", &third), end, "ended meanwhile");
         assert_eq!(after(&mut s, "2", &third), end, "the same offer");
         assert_eq!(after(&mut s, "2", &job("a", "4")), OfferState::Open, "not the claim before");

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use crate::{
-    edge::sqlite::Options,
-    storage::{Batch, Bumped, Deletion, HandoutId, Operation, Outcome, RunId, UNSENT_BYTES_MAX, Upsert},
-    tests::store::*,
+use orchestrator_queue_rules::storage::{
+    Batch, Bumped, Deletion, HandoutId, Operation, Outcome, RunId, UNSENT_BYTES_MAX, Upsert,
 };
+
+use crate::{edge::sqlite::Options, tests::store::*};
 
 #[test]
 fn a_slice_ends_at_its_deadline() {
@@ -140,7 +140,7 @@ fn a_hand_out_ends_where_payloads_have_no_room() {
         let lines: Vec<(String, String)> =
             (0..4).map(|n| (format!("long{n}"), "x".repeat(1 << 20))).collect();
         assert_eq!(group(&mut s, |s| s.upsert_run(&RunId::new("f1", 1), false)), Upsert::Done);
-        group(&mut s, |s| s.enqueue(&RunId::new("f1", 1), &Batch::new(lines.clone()), 0, None));
+        group(&mut s, |s| s.enqueue(&RunId::new("f1", 1), &Batch::after(0, lines.clone()), 0, None));
         let ready = Operation::Worker { done: None, connection: Some("1") };
         let mut given = Vec::new();
         let mut served = |s: &mut TestStore, batch: &[Operation<'_>], room: u64| -> Vec<&str> {

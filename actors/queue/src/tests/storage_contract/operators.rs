@@ -3,9 +3,12 @@
 use std::sync::{Arc, atomic::Ordering};
 use std::time::Duration;
 
+use orchestrator_queue_rules::storage::{
+    Attempt, Counts, FailedAttempts, HeldJobs, Questions as _, RunId, Storage, Waiting,
+};
+
 use crate::{
     edge::sqlite::{CheckpointMode, Checkpointer, Inspector, Options},
-    storage::{Attempt, Counts, FailedAttempts, HeldJobs, Inspect as _, RunId, Storage, Waiting},
     tests::store::*,
 };
 

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use orchestrator_queue_rules::storage::{
+    Bumped, Ends, FailedAttempts, JobFilter, JobState, ListedRow, Questions as _, RunId,
+};
+
 use crate::{
     edge::sqlite::{Inspector, Options},
-    storage::{Bumped, Ends, FailedAttempts, Inspect as _, JobFilter, JobState, ListedRow, RunId},
     tests::store::*,
 };
 

@@ -3,12 +3,12 @@
 use std::sync::OnceLock;
 
 use orchestrator_harness::{Postgres, wait_for};
+use orchestrator_queue_rules::storage::StorageError;
 use orchestrator_supervise::StopToken;
 
 use crate::{
     config::PostgresConfig,
     edge::postgres::{AddedKeys, OwnIncarnation, PostgresStore, Settings},
-    storage::StorageError,
 };
 
 pub(crate) fn try_place(settings: &Settings) -> Result<PostgresStore, StorageError> {

@@ -1,11 +1,11 @@
 //! Questions about attempts and jobs in flight.
 
 use orchestrator_edge::postgres::Row;
+use orchestrator_queue_rules::storage::{Attempt, FailedAttempts, Pattern, StorageError};
 
 use super::question::{Question, rows};
 use super::sql::{ANSWER_BYTES_MAX, like, within};
 use crate::edge::postgres::session::get;
-use crate::storage::{Attempt, FailedAttempts, Pattern, StorageError};
 
 /// Size of the texts of an attempt, as SQL.
 const SIZE: &str = "octet_length(attr_path) + coalesce(octet_length(fetcher), 0)";

@@ -1,6 +1,7 @@
 //! Questions about one attribute path.
 
 use orchestrator_edge::postgres::Params;
+use orchestrator_queue_rules::storage::{AttrReport, ListedRow, RunId, StorageError, WaitingGroup};
 
 use super::question::{Question, count};
 use super::{
@@ -8,7 +9,6 @@ use super::{
     sql::{BUMPED, NEVER, NEWEST, PLACES, class},
 };
 use crate::edge::postgres::session::get;
-use crate::storage::{AttrReport, ListedRow, RunId, StorageError, WaitingGroup};
 
 /// Maximum number of rows that list a path in an answer.
 const LISTED_MAX: i64 = 100;

@@ -1,13 +1,13 @@
 //! Totals for the metrics and the console.
 
 use orchestrator_edge::postgres::Row;
+use orchestrator_queue_rules::storage::{
+    Counts, Ends, InstanceRow, RunCount, RunId, RunState, Sample, StorageError, time_to_empty,
+};
 
 use super::question::{Question, count};
 use super::sql::NEWEST;
 use crate::edge::postgres::session::get;
-use crate::storage::{
-    Counts, Ends, InstanceRow, RunCount, RunId, RunState, Sample, StorageError, time_to_empty,
-};
 
 const HOUR_SECS: i64 = 3_600;
 const DAY_SECS: i64 = 24 * HOUR_SECS;

@@ -3,7 +3,7 @@
 use super::question::{Question, rows};
 use super::sql::within;
 use crate::edge::postgres::{error::storage_error, server_session::Session, session::get};
-use crate::storage::{FailedJob, StorageError};
+use orchestrator_queue_rules::storage::{FailedJob, StorageError};
 
 /// Fewest rows that are kept.
 const FAILURES_KEPT: i64 = 10_000;

@@ -6,7 +6,7 @@ use super::{
     sql::{BUMPED, NEVER, NEWEST, PLACES, class},
 };
 use crate::edge::postgres::session::get;
-use crate::{
+use orchestrator_queue_rules::{
     listing::{GroupState, ListedGroup, Listing, Pace},
     storage::{LogRow, StorageError},
 };

@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
+use orchestrator_queue_rules::storage::{HeldJobs, Pattern, Peeked, RunId, StorageError, Waiting};
 
 use super::question::{Question, rows};
 use super::sql::{ANSWER_BYTES_MAX, BUMPED, PLACES, like};
 use crate::edge::postgres::session::get;
-use crate::storage::{HeldJobs, Pattern, Peeked, RunId, StorageError, Waiting};
 
 /// Common table expression `free`: up to `$2` first groups of each class that are not held, of paths like
 /// `$3`. Each path once in a class. Needs [`PLACES`].

@@ -3,11 +3,9 @@
 use std::borrow::Cow;
 
 use orchestrator_edge::postgres::{Params, Row};
+use orchestrator_queue_rules::storage::{Limits, StorageError};
 
-use crate::{
-    edge::postgres::{error::altered, rules::Rules, server_session::Session, session::get},
-    storage::{Limits, StorageError},
-};
+use crate::edge::postgres::{error::altered, rules::Rules, server_session::Session, session::get};
 
 /// Rules that answers depend on.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! `$1` is the earliest start of a job whose hold is not over.
 
-use crate::storage::Pattern;
+use orchestrator_queue_rules::storage::Pattern;
 
 /// Maximum size of the texts in an answer, in bytes. Rows beyond it are left out.
 pub(super) const ANSWER_BYTES_MAX: usize = 1 << 20;

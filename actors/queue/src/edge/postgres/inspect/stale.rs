@@ -3,7 +3,7 @@
 use super::question::{Question, rows};
 use super::sql::{NEWEST, class, within};
 use crate::edge::postgres::session::get;
-use crate::storage::{RunId, StaleGroup, StorageError};
+use orchestrator_queue_rules::storage::{RunId, StaleGroup, StorageError};
 
 pub(super) async fn stale(
     question: &mut Question<'_>,

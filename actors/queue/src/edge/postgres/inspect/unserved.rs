@@ -1,5 +1,10 @@
 //! Jobs that wait while nobody works at any instance.
 
+use orchestrator_queue_rules::{
+    storage::{HeldJobs, StorageError},
+    unserved::{LogTimes, Unserved},
+};
+
 use super::{
     peek::FREE,
     question::{Question, count},
@@ -10,8 +15,7 @@ use crate::{
         server_session::Session,
         session::{get, single},
     },
-    storage::{HeldJobs, StorageError},
-    unserved::{LOG_TIMES, LogTimes, Unserved},
+    last_request::LOG_TIMES,
 };
 
 /// Holds or releases a shared lock of this session, which tells others that workers of its instance have

@@ -1,16 +1,14 @@
 //! A schema that is read.
 
 use orchestrator_edge::postgres::Address;
+use orchestrator_queue_rules::storage::StorageError;
 use orchestrator_supervise::PauseSpan;
 
 use super::{
     super::session::{self, first, first_column},
     Connection, sql,
 };
-use crate::{
-    migration::{Counters, Side, Source, Table, Take, Value},
-    storage::StorageError,
-};
+use crate::migration::{Counters, Side, Source, Table, Take, Value};
 
 /// One transaction with one snapshot. It locks the instances, so that no process can change the queue.
 pub(crate) struct PostgresSource(Connection);

@@ -1,6 +1,7 @@
 //! A schema that is written.
 
 use orchestrator_edge::postgres::{Address, Params};
+use orchestrator_queue_rules::storage::StorageError;
 
 use super::{
     super::{
@@ -13,7 +14,6 @@ use super::{
 use crate::{
     edge::postgres::error::{altered, storage_error},
     migration::{Counters, Found, Kind, Row, Side, State, Table, Take, Target, Value},
-    storage::StorageError,
 };
 
 /// Number of rows whose paths are made ready by one statement.

@@ -1,12 +1,10 @@
 //! Instances whose processes ended without a stop, or whose machines are away.
 
 use jiff::Timestamp;
+use orchestrator_queue_rules::storage::StorageError;
 
 use super::finding::Finding;
-use crate::{
-    edge::postgres::{server_session::Session, session::get},
-    storage::StorageError,
-};
+use crate::edge::postgres::{server_session::Session, session::get};
 
 /// Time for which an instance is named that has neither jobs nor fetchers, seconds.
 const NAMED_SECS: i64 = 86_400;

@@ -1,8 +1,9 @@
 //! Causes that looks find, and parts of their queries.
 
 use orchestrator_edge::postgres::Row;
+use orchestrator_queue_rules::storage::StorageError;
 
-use crate::{edge::postgres::session::get, storage::StorageError};
+use crate::edge::postgres::session::get;
 
 /// Time after which a wait of a session counts, in seconds. The store's own locks are held for a fraction of
 /// it.

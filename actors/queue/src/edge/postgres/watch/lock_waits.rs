@@ -1,10 +1,9 @@
 //! Sessions of the queue that wait for a lock, and the session that has it.
 
+use orchestrator_queue_rules::storage::StorageError;
+
 use super::finding::{Finding, OF_QUEUE, SESSION_COLUMNS, WAIT_SECS, session_of};
-use crate::{
-    edge::postgres::{server_session::Session, session::get},
-    storage::StorageError,
-};
+use crate::edge::postgres::{server_session::Session, session::get};
 
 const ACTION: &str = "looking for locks";
 

@@ -1,10 +1,9 @@
 //! Commits that wait for a synchronous standby.
 
+use orchestrator_queue_rules::storage::StorageError;
+
 use super::finding::{Finding, OF_QUEUE, WAIT_SECS};
-use crate::{
-    edge::postgres::{server_session::Session, session::get},
-    storage::StorageError,
-};
+use crate::edge::postgres::{server_session::Session, session::get};
 
 const ACTION: &str = "looking for unconfirmed commits";
 

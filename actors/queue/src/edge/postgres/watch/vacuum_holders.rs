@@ -6,12 +6,10 @@ use std::{
 };
 
 use orchestrator_edge::postgres::Row;
+use orchestrator_queue_rules::storage::StorageError;
 
 use super::finding::{Finding, OF_QUEUE, SESSION_COLUMNS, session_of};
-use crate::{
-    edge::postgres::{server_session::Session, session::get},
-    storage::StorageError,
-};
+use crate::edge::postgres::{server_session::Session, session::get};
 
 const ACTION: &str = "looking for what holds vacuum back";
 /// Time after which a holder is reported. The server's autovacuum looks at a database once in a minute

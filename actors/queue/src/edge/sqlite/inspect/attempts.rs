@@ -2,7 +2,7 @@
 
 use super::super::attr;
 use super::rows::{ANSWER_BYTES_MAX, collect_within, rows};
-use crate::storage::{Attempt, FailedAttempts, LogRow, Pattern};
+use orchestrator_queue_rules::storage::{Attempt, FailedAttempts, LogRow, Pattern};
 use rusqlite::{Connection, Row, Rows, params};
 
 /// At most `limit` jobs, those handed out first. Scans the log.

@@ -7,7 +7,9 @@ use super::super::runs::Runs;
 use super::ready_groups::ready_groups;
 use super::rows::payload_start;
 use super::{attempts, bumped};
-use crate::storage::{AttrReport, Class, GroupKey, ListedRow, RunId, Section, WaitingGroup, is_expired};
+use orchestrator_queue_rules::storage::{
+    AttrReport, Class, GroupKey, ListedRow, RunId, Section, WaitingGroup, is_expired,
+};
 use rusqlite::{Connection, params};
 
 /// Maximum number of rows that list a path in an answer.

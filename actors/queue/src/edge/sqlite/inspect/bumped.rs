@@ -3,7 +3,7 @@
 use super::super::attr;
 use super::super::limited::Limited;
 use super::ready_groups::ready_groups;
-use crate::storage::{GroupKey, Section, is_held};
+use orchestrator_queue_rules::storage::{GroupKey, Section, is_held};
 use rusqlite::Connection;
 
 /// Returns the first group of each bumped path that is neither held nor limited, in order of

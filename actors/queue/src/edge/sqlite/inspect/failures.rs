@@ -1,7 +1,7 @@
 //! Failed jobs in the order of their commits.
 
 use super::rows::{ANSWER_BYTES_MAX, collect_within, rows};
-use crate::storage::FailedJob;
+use orchestrator_queue_rules::storage::FailedJob;
 use rusqlite::{Connection, params};
 
 /// Oldest first, with numbers above `after`. Reads only these jobs, and the attempts of the seconds in which

@@ -7,8 +7,10 @@ use super::super::open::Options;
 use super::super::runs::Runs;
 use super::bumped;
 use super::rows::{IS_NEWEST, counts, payload_start, rows};
-use crate::listing::{GroupState, ListedGroup, Listing, Pace};
-use crate::storage::{GroupKey, LogRow, Section, is_expired};
+use orchestrator_queue_rules::{
+    listing::{GroupState, ListedGroup, Listing, Pace},
+    storage::{GroupKey, LogRow, Section, is_expired},
+};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
 

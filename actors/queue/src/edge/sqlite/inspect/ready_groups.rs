@@ -1,6 +1,6 @@
 //! Ready groups of one attribute path.
 
-use crate::storage::{GroupKey, RunId};
+use orchestrator_queue_rules::storage::{GroupKey, RunId};
 use rusqlite::Connection;
 
 /// Groups with the runs and the rowids of their rows.

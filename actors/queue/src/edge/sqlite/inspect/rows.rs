@@ -1,6 +1,6 @@
 //! Rows and totals of answers, and their limits.
 
-use crate::storage::Counts;
+use orchestrator_queue_rules::storage::Counts;
 use rusqlite::{Connection, Row, Rows};
 
 /// Condition on a row `q` of `queue`: its run is not deleted, and no newer run of its fetcher lists the path.

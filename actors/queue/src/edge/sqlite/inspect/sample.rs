@@ -3,7 +3,7 @@
 use super::super::attempts::TRIMMED_MAX;
 use super::super::open::Options;
 use super::rows::count;
-use crate::storage::{Ends, Sample, time_to_empty};
+use orchestrator_queue_rules::storage::{Ends, Sample, time_to_empty};
 use rusqlite::{Connection, Row, params};
 
 const HOUR_SECS: i64 = 3_600;

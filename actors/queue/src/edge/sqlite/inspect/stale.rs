@@ -2,7 +2,7 @@
 
 use super::super::groups::{self, NULL_KEY, column};
 use super::rows::{ANSWER_BYTES_MAX, IS_NEWEST, collect_within, rows};
-use crate::storage::{RunId, Section, StaleGroup};
+use orchestrator_queue_rules::storage::{RunId, Section, StaleGroup};
 use rusqlite::{Connection, Row, params};
 use std::collections::BTreeSet;
 

@@ -9,7 +9,7 @@ use super::{CACHE_BYTES, count, read};
 use crate::config::Synchronous;
 use crate::edge::pause_file;
 use crate::migration::{Counters, Found, Row, Side, State, Table, Take, Target, Value};
-use crate::storage::{Limits, StorageError, StorageErrorKind};
+use orchestrator_queue_rules::storage::{Limits, StorageError, StorageErrorKind};
 use rusqlite::{Connection, params};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

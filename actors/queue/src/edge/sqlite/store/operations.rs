@@ -3,9 +3,10 @@
 use super::SqliteStore;
 use crate::edge::sqlite::attempts::Recipient;
 use crate::edge::sqlite::{attr, dequeue, failures, handout, offers, requeue};
-use crate::protocol::ATTR_PATH_BYTES_MAX;
-use crate::storage::{Bumped, Finished, HandedOut, HandoutId, Operation, Outcome, StorageError};
-use orchestrator_exchange::JobFinished;
+use orchestrator_queue_rules::{
+    protocol::ATTR_PATH_BYTES_MAX,
+    storage::{Bumped, Finished, HandedOut, HandoutId, OfferEnd, Operation, Outcome, StorageError},
+};
 
 impl SqliteStore {
     /// Carries out one operation in the open transaction.
@@ -82,7 +83,7 @@ impl SqliteStore {
             }
             let seconds = now.saturating_sub(started);
             let offered = if view.runs.has_owners() {
-                offers::finish(conn, view, attr_path, JobFinished { exit_code, seconds }, now)?
+                offers::finish(conn, view, attr_path, OfferEnd { exit_code, seconds }, now)?
             } else {
                 None
             };

@@ -3,8 +3,11 @@
 use super::SqliteStore;
 use crate::{
     edge::sqlite::{error::storage_error, groups, view::View},
+    last_request::LOG_TIMES,
+};
+use orchestrator_queue_rules::{
     storage::{GroupKey, HeldJobs, Section, StorageError, Waiting, is_expired},
-    unserved::{LOG_TIMES, LogTimes, Unserved},
+    unserved::{LogTimes, Unserved},
 };
 use rusqlite::Connection;
 

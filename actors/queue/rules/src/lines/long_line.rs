@@ -7,7 +7,7 @@ use crate::protocol::ATTR_PATH_BYTES_MAX;
 
 /// Position and properties of a long line, without its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LongLine {
+pub struct LongLine {
     from: u64,
     bytes: u64,
     attr_path: AttrPath,
@@ -69,7 +69,7 @@ impl LongLine {
     }
 
     /// Range without the line end; at most [`LINE_BYTES_MAX`].
-    pub(crate) fn range(&self) -> Range<u64> {
+    pub fn range(&self) -> Range<u64> {
         self.from..self.from + self.bytes
     }
 

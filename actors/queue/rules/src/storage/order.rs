@@ -6,14 +6,15 @@
 /// signed number, attribute path by bytes, and fetcher number. A missing jitter sorts first; only
 /// other programs leave one out.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct GroupKey {
+pub struct GroupKey {
     /// Time of the path's last hand-out, in unix seconds.
-    pub(crate) last_started: Option<i64>,
+    pub last_started: Option<i64>,
     /// Hash of the attribute path, [`crate::jitter::jitter_hash`].
-    pub(crate) order_jitter: Option<i64>,
-    pub(crate) attr_path: String,
+    pub order_jitter: Option<i64>,
+    /// The attribute path.
+    pub attr_path: String,
     /// Number of the fetcher in the database; older fetchers have smaller ones.
-    pub(crate) fetcher_id: i64,
+    pub fetcher_id: i64,
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use md5::{Digest, Md5};
 ///
 /// The value is the first four bytes, little endian, of the MD5 digest of `attr_path`. Databases
 /// store it in `order_jitter`, so the function must never change.
-pub(crate) fn jitter_hash(attr_path: &str) -> i32 {
+pub fn jitter_hash(attr_path: &str) -> i32 {
     let digest = Md5::digest(attr_path.as_bytes());
     i32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]])
 }

@@ -1,7 +1,5 @@
 //! Public state of the queue for the page of `orchestrator queue export` (CONTRACT QX12).
 
-pub(crate) mod page;
-
 use std::str::FromStr;
 
 use crate::storage::{Counts, LogRow};
@@ -15,7 +13,7 @@ const LOG_URL_STARTS: [&str; 3] = ["https://", "http://", "/"];
 
 /// State of the queue at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listing {
+pub struct Listing {
     /// The time, in unix seconds.
     pub at: i64,
     /// True while hand-outs are paused.
@@ -35,12 +33,14 @@ pub(crate) struct Listing {
 
 /// A group: an attribute path of one fetcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ListedGroup {
+pub struct ListedGroup {
+    /// The attribute path.
     pub attr_path: String,
     /// Index of the fetcher's name.
     pub fetcher: usize,
     /// Payload of the job, up to 500 characters.
     pub payload: String,
+    /// Whether and why it waits.
     pub state: GroupState,
     /// Place in the order of hand-outs, from 1; None unless it is waiting.
     pub position: Option<u64>,
@@ -52,7 +52,7 @@ pub(crate) struct ListedGroup {
 
 /// State of a group. The page knows the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GroupState {
+pub enum GroupState {
     /// Can be handed out.
     Waiting = 0,
     /// Waits for the end of a hold of its attribute path.
@@ -69,7 +69,7 @@ pub(crate) enum GroupState {
 
 /// Hand-outs since a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// Number of hand-outs.
     pub handed_out: u64,
     /// Time since the first of them, in seconds.
@@ -79,14 +79,21 @@ pub(crate) struct Pace {
 impl Pace {
     /// Average time between two hand-outs; None if there are too few.
     #[expect(clippy::cast_precision_loss, reason = "an average for readers")]
-    pub(crate) fn secs_per_job(self) -> Option<f64> {
+    pub fn secs_per_job(self) -> Option<f64> {
         (self.handed_out >= PACE_MIN && self.secs > 0).then(|| self.secs as f64 / self.handed_out as f64)
     }
 }
 
 /// Template of the addresses of logs, with placeholders such as `{attr_path}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LogUrl(String);
+pub struct LogUrl(String);
+
+impl LogUrl {
+    /// The template.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
 
 impl FromStr for LogUrl {
     type Err = String;

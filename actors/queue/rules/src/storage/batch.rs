@@ -4,15 +4,15 @@ use crate::jitter::jitter_hash;
 
 /// A line of a fetcher file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// Text before the first space.
-    pub(crate) attr_path: String,
+    pub attr_path: String,
     /// Text after the first space; empty while staged.
-    pub(crate) payload: String,
+    pub payload: String,
     /// Position of the staged payload in the storage ([`super::Storage::stage`]).
-    pub(crate) staged: Option<i64>,
+    pub staged: Option<i64>,
     /// [`jitter_hash`] of the attribute path, computed outside the storage's thread.
-    pub(crate) order_jitter: i32,
+    pub order_jitter: i32,
 }
 
 /// Entries of one run, each attribute path once with its last payload (CONTRACT QC17).
@@ -23,7 +23,7 @@ pub(crate) struct Entry {
 /// follows the order of hand-outs itself, so that a partly stored batch hands out the same jobs as
 /// a complete one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Batch {
+pub struct Batch {
     entries: Vec<Entry>,
 }
 
@@ -37,15 +37,9 @@ const TILE_ROWS: usize = 600;
 const TILED_ROWS_MAX: usize = 300_000;
 
 impl Batch {
-    /// Creates the first batch of a file.
-    #[cfg(test)]
-    pub(crate) fn new(lines: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self::after(0, lines)
-    }
-
     /// Creates a batch from (attribute path, payload) pairs that follow `before` others of the same
     /// file. The number affects only the order.
-    pub(crate) fn after(before: usize, lines: impl IntoIterator<Item = (String, String)>) -> Self {
+    pub fn after(before: usize, lines: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut entries: Vec<Entry> = lines
             .into_iter()
             .map(|(attr_path, payload)| Entry {
@@ -73,17 +67,18 @@ impl Batch {
 
     /// Duplicates do not count.
     #[must_use]
-    pub(crate) fn len(&self) -> usize {
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// For a storage that stages some entries.
-    pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
+    pub fn entries_mut(&mut self) -> &mut [Entry] {
         &mut self.entries
     }
 
     /// Empty if `from` is beyond the end.
-    pub(crate) fn entries_from(&self, from: usize) -> &[Entry] {
+    pub fn entries_from(&self, from: usize) -> &[Entry] {
         self.entries.get(from..).unwrap_or_default()
     }
 }
@@ -104,7 +99,7 @@ mod tests {
     #[test]
     fn the_last_payload_of_a_path_wins() {
         let lines = [("a", "1"), ("b", "2"), ("a", "3"), ("a", "4"), ("b", "5")];
-        let batch = Batch::new(lines.map(|(a, p)| (a.to_owned(), p.to_owned())));
+        let batch = Batch::after(0, lines.map(|(a, p)| (a.to_owned(), p.to_owned())));
         let found: HashMap<_, _> =
             batch.entries_from(0).iter().map(|e| (e.attr_path.as_str(), e.payload.as_str())).collect();
         assert_eq!(batch.len(), 2);

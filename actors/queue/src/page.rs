@@ -2,14 +2,13 @@
 
 use std::io::{self, Write};
 
+use orchestrator_queue_rules::listing::{Listing, LogUrl};
 use orchestrator_subsystem::text;
 use serde::Serialize;
 
-use super::{Listing, LogUrl};
-
-const PAGE: &str = include_str!("../../page/page.html");
-const STYLE: &str = include_str!("../../page/page.css");
-const SCRIPT: &str = include_str!("../../page/page.js");
+const PAGE: &str = include_str!("../page/page.html");
+const STYLE: &str = include_str!("../page/page.css");
+const SCRIPT: &str = include_str!("../page/page.js");
 
 /// Columns of a row of data. The script takes their order from here.
 const COLUMNS: [&str; 9] =
@@ -76,7 +75,7 @@ fn write_data(listing: &Listing, log_url: Option<&LogUrl>, out: &mut dyn Write) 
     let head = json(&Head {
         columns: COLUMNS,
         secs_per_job: listing.pace.secs_per_job().filter(|_| !listing.paused),
-        log_url: log_url.map(|url| url.0.as_str()),
+        log_url: log_url.map(|url| url.as_str()),
         fetchers: &listing.fetchers,
     })?;
     out.write_all(head.trim_end_matches('}').as_bytes())?;
@@ -110,7 +109,7 @@ fn json(value: &impl Serialize) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
+    use orchestrator_queue_rules::{
         listing::{GroupState, ListedGroup, Pace},
         storage::{Counts, LogRow},
     };

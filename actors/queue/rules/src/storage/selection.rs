@@ -2,7 +2,6 @@
 
 use std::str::FromStr;
 
-use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,17 +14,19 @@ const PATTERN_BYTES_MAX: usize = 1_000;
 /// Pattern of attribute paths: `*` stands for any characters, `?` for one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct Pattern {
+pub struct Pattern {
     text: String,
     glob: Glob,
 }
 
 impl Pattern {
-    pub(crate) fn as_str(&self) -> &str {
+    /// The pattern as it was written.
+    pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    pub(crate) fn matches(&self, attr_path: &str) -> bool {
+    /// Matches the whole attribute path.
+    pub fn matches(&self, attr_path: &str) -> bool {
         self.glob.matches(attr_path)
     }
 }
@@ -56,9 +57,9 @@ impl From<Pattern> for String {
 }
 
 /// State of a job since its last hand-out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum JobState {
+pub enum JobState {
     /// The last attempt ended with an exit code other than 0
     Failed,
     /// No worker reported the end of the last attempt, however long ago it began
@@ -67,7 +68,8 @@ pub(crate) enum JobState {
 
 /// Filter of jobs by the last hand-out of their attribute paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct JobFilter {
+pub struct JobFilter {
+    /// Only jobs in this state.
     pub state: JobState,
     /// Only these attribute paths.
     pub pattern: Option<Pattern>,
@@ -80,7 +82,8 @@ pub(crate) struct JobFilter {
 }
 
 impl JobFilter {
-    pub(crate) fn selects(&self, attr_path: &str, log: &LogRow) -> bool {
+    /// True for the path whose last hand-out is `log`.
+    pub fn selects(&self, attr_path: &str, log: &LogRow) -> bool {
         let has_state = match self.state {
             JobState::Failed => log.exit_code.is_some_and(|code| code != 0),
             JobState::InFlight => log.finished.is_none(),
@@ -95,7 +98,7 @@ impl JobFilter {
 
 /// Outcome of [`Operation::RequeueSlice`](super::Operation::RequeueSlice).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct RequeuedSlice {
+pub struct RequeuedSlice {
     /// Number of jobs made available again, or whose hold was ended.
     pub jobs: u64,
     /// Where the next slice begins; None at the end.

@@ -8,7 +8,7 @@ mod long_line;
 mod skip;
 
 use self::skip::{KEPT_BYTES_MAX, is_space};
-pub(crate) use self::{
+pub use self::{
     long_line::LongLine,
     skip::{LINE_BYTES_MAX, SkipReason},
 };
@@ -22,31 +22,32 @@ const PROGRESS_LINES: u64 = 4_096;
 
 /// A line that gives no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SkippedLine {
+pub struct SkippedLine {
     /// Line number in the file, from 1.
-    pub(crate) line: u64,
-    pub(crate) reason: SkipReason,
+    pub line: u64,
+    /// Reason for the skip.
+    pub reason: SkipReason,
 }
 
 /// Result of feeding one piece of a file.
 #[derive(Debug, Default)]
-pub(crate) struct FeedResult {
+pub struct FeedResult {
     /// A long line that ends in this piece, before all of `rows`. The caller reads its text again
     /// and calls [`FeedResult::add_long`].
-    pub(crate) long: Option<LongLine>,
+    pub long: Option<LongLine>,
     /// Attribute path and payload of each row, in file order.
-    pub(crate) rows: Vec<(String, String)>,
+    pub rows: Vec<(String, String)>,
     /// Length of all texts of the rows, in bytes.
-    pub(crate) row_bytes: usize,
+    pub row_bytes: usize,
     /// The first skipped lines of the piece.
-    pub(crate) skips: Vec<SkippedLine>,
+    pub skips: Vec<SkippedLine>,
     /// Number of all skipped lines, listed or not.
-    pub(crate) skipped: u64,
+    pub skipped: u64,
 }
 
 /// Splits a stream of bytes into rows.
 #[derive(Debug, Default)]
-pub(crate) struct LineSplitter {
+pub struct LineSplitter {
     /// Beginning of a line whose end was not fed yet.
     tail: Vec<u8>,
     /// Set in place of `tail` if the line is too long to be kept.
@@ -60,7 +61,7 @@ pub(crate) struct LineSplitter {
 
 impl LineSplitter {
     /// Feeds the next bytes of the file. Calls `progress` every 4,096 lines.
-    pub(crate) fn feed(&mut self, bytes: &[u8], progress: &dyn Fn()) -> FeedResult {
+    pub fn feed(&mut self, bytes: &[u8], progress: &dyn Fn()) -> FeedResult {
         let mut fed = FeedResult::default();
         let mut start = 0;
         if self.after_cr && !bytes.is_empty() {
@@ -90,7 +91,7 @@ impl LineSplitter {
 
     /// Discards the line without an end and returns its length in bytes. A reader calls it when the
     /// file is complete (CONTRACT QC22), and may feed those bytes again later.
-    pub(crate) fn discard_tail(&mut self) -> u64 {
+    pub fn discard_tail(&mut self) -> u64 {
         let tail = std::mem::take(&mut self.tail).len() as u64;
         let discarded = self.long_line.take().map_or(tail, |line| line.bytes());
         self.position -= discarded;
@@ -133,7 +134,7 @@ impl LineSplitter {
 impl FeedResult {
     /// Adds the text of [`FeedResult::long`]. The payload stays in the memory of `text`
     /// (CONTRACT QR16).
-    pub(crate) fn add_long(&mut self, line: &LongLine, text: Vec<u8>) {
+    pub fn add_long(&mut self, line: &LongLine, text: Vec<u8>) {
         let row = String::from_utf8(text).map_err(|_| SkipReason::NotUtf8).and_then(|mut text| {
             let (attr_path, payload) = split(&text)?;
             let attr_path = attr_path.to_owned();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Class, glob, is_expired};
 
 /// Maximum number of configured limits. Triggers of other connections look for a group in each class.
-pub(crate) const LIMITS_MAX: usize = 16;
+pub const LIMITS_MAX: usize = 16;
 
 /// Limit of jobs in flight of some attribute paths or fetchers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -30,11 +30,11 @@ pub struct Limit {
 
 /// All limits, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Limits(pub Vec<Limit>);
+pub struct Limits(pub Vec<Limit>);
 
 impl Limits {
     /// With an unknown fetcher only limits without a pattern of fetchers match.
-    pub(crate) fn class(&self, attr_path: &str, fetcher: Option<&str>) -> Class {
+    pub fn class(&self, attr_path: &str, fetcher: Option<&str>) -> Class {
         let matches = |limit: &Limit| {
             limit.attr_path.as_deref().is_none_or(|pattern| glob::matches(pattern, attr_path))
                 && limit
@@ -47,35 +47,35 @@ impl Limits {
     }
 
     /// None for unlimited groups.
-    pub(crate) fn limit(&self, class: Class) -> Option<&Limit> {
+    pub fn limit(&self, class: Class) -> Option<&Limit> {
         self.0.get(usize::from(class).checked_sub(1)?)
     }
 }
 
 /// Jobs in flight of limited groups.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LimitedJobs {
+pub struct LimitedJobs {
     by_attr: BTreeMap<String, (Class, i64)>,
     by_class: BTreeMap<Class, BTreeSet<(i64, String)>>,
 }
 
 impl LimitedJobs {
     /// Adds a job that was handed out at `started`. A path has one job in flight.
-    pub(crate) fn insert(&mut self, attr_path: &str, class: Class, started: i64) {
+    pub fn insert(&mut self, attr_path: &str, class: Class, started: i64) {
         self.remove(attr_path);
         self.by_attr.insert(attr_path.to_owned(), (class, started));
         self.by_class.entry(class).or_default().insert((started, attr_path.to_owned()));
     }
 
     /// Removes the job of a path. Returns false if there was none.
-    pub(crate) fn remove(&mut self, attr_path: &str) -> bool {
+    pub fn remove(&mut self, attr_path: &str) -> bool {
         let Some((class, started)) = self.by_attr.remove(attr_path) else { return false };
         self.by_class.entry(class).or_default().remove(&(started, attr_path.to_owned()));
         true
     }
 
     /// Jobs whose hold of `hold` seconds is over do not count (CONTRACT QO02).
-    pub(crate) fn is_full(&self, limits: &Limits, class: Class, now: i64, hold: i64) -> bool {
+    pub fn is_full(&self, limits: &Limits, class: Class, now: i64, hold: i64) -> bool {
         let Some(limit) = limits.limit(class) else { return false };
         let Some(last) = (limit.in_flight as usize).checked_sub(1) else { return true };
         // The newest jobs are held longest.
@@ -83,7 +83,8 @@ impl LimitedJobs {
         jobs.and_then(|jobs| jobs.iter().nth_back(last)).is_some_and(|job| !is_expired(job.0, now, hold))
     }
 
-    pub(crate) fn expired(&self, class: Class, now: i64, hold: i64) -> Vec<String> {
+    /// Attribute paths of the jobs whose hold of `hold` seconds is over.
+    pub fn expired(&self, class: Class, now: i64, hold: i64) -> Vec<String> {
         let jobs = self.by_class.get(&class).into_iter().flatten();
         jobs.take_while(|job| is_expired(job.0, now, hold)).map(|job| job.1.clone()).collect()
     }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use orchestrator_exchange::JobId;
+use super::{Finished, JobFilter, OfferState, OfferedJob, RequeuedSlice};
 
-use super::{Finished, JobFilter, OfferState, RequeuedSlice};
-
+/// Operation on the storage, one of a batch.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Operation<'a> {
+pub enum Operation<'a> {
     /// Records the end of a job, then hands out the first eligible one (CONTRACT QO01 to QO06).
     Worker {
         /// Attribute path and exit code of the job that ended. A code other than 0 adds it to the failed
@@ -27,7 +26,14 @@ pub(crate) enum Operation<'a> {
     Requeue(&'a str),
     /// Requeues the jobs of `filter` for about `budget`: in order of their attribute paths, at or behind
     /// `from`. Jobs that are available already stay as they are.
-    RequeueSlice { filter: &'a JobFilter, from: &'a str, budget: Duration },
+    RequeueSlice {
+        /// Jobs to requeue.
+        filter: &'a JobFilter,
+        /// First attribute path.
+        from: &'a str,
+        /// Time for the slice.
+        budget: Duration,
+    },
     /// Puts an attribute path before all others for its next hand-out, for operators. A held path keeps
     /// its place until its hold ends.
     Bump(&'a str),
@@ -35,19 +41,28 @@ pub(crate) enum Operation<'a> {
     /// another claim is replaced: a report on its last hand-out does not end the new one. The new one waits
     /// for that report or for the end of the hold (CONTRACT QO12). But a job under the claim `former` that
     /// was handed out goes on under the new claim, with its end if it has one.
-    Offer { job: &'a JobId, former: Option<&'a str>, payload: &'a str },
+    Offer {
+        /// The job under its claim.
+        job: &'a OfferedJob,
+        /// Claim that this one replaces.
+        former: Option<&'a str>,
+        /// Text behind the attribute path in the reply to a worker.
+        payload: &'a str,
+    },
     /// Removes a job of another subsystem. No change if it is not known under its claim.
-    Withdraw(&'a JobId),
+    Withdraw(&'a OfferedJob),
     /// Removes a job of another subsystem unless a worker has it or has ended it.
-    TakeBack(&'a JobId),
+    TakeBack(&'a OfferedJob),
 }
 
+/// Outcome of an [`Operation`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// Of [`Operation::Worker`].
     Worker {
         /// None for an attribute path never handed out (CONTRACT QO06).
         finished: Option<Finished>,
+        /// The next job; None if none can be handed out.
         job: Option<Job>,
     },
     /// Of [`Operation::Worker`], if the next job has no room before other payloads are sent.
@@ -58,20 +73,24 @@ pub(crate) enum Outcome {
     /// Of [`Operation::Delivered`], [`Operation::Undo`] and [`Operation::Withdraw`]: true if something
     /// changed. Of [`Operation::TakeBack`]: true if nobody has the job.
     Changed(bool),
+    /// Of [`Operation::Requeue`].
     Requeued(Requeued),
+    /// Of [`Operation::RequeueSlice`].
     RequeuedSlice(RequeuedSlice),
+    /// Of [`Operation::Bump`].
     Bumped(Bumped),
+    /// Of [`Operation::Offer`].
     Offered(OfferState),
 }
 
 /// Identifier of a hand-out, unique in its database. A late message about a hand-out of an earlier
 /// process or incarnation therefore matches nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct HandoutId(pub i64);
+pub struct HandoutId(pub i64);
 
 /// Job in a reply to a worker (CONTRACT QO05).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Job {
+pub struct Job {
     /// Attribute path, the first field of the line.
     pub attr_path: String,
     /// Rest of the line.
@@ -82,8 +101,10 @@ pub(crate) struct Job {
 
 /// Outcome of a search for the next job.
 #[derive(Debug)]
-pub(crate) enum HandedOut {
+pub enum HandedOut {
+    /// The job.
     Job(Job),
+    /// No job can be handed out.
     Nothing,
     /// The next job has no room before other payloads are sent; nothing was changed.
     NoRoom,
@@ -91,7 +112,7 @@ pub(crate) enum HandedOut {
 
 /// Outcome of [`Operation::Requeue`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Requeued {
+pub struct Requeued {
     /// Number of rows made available again, over all fetchers and runs.
     pub rows: usize,
     /// True if the attribute path was in flight, so that its hold was ended.
@@ -100,7 +121,7 @@ pub(crate) struct Requeued {
 
 /// Outcome of [`Operation::Bump`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bumped {
+pub enum Bumped {
     /// The path is next in order, behind paths bumped earlier.
     Done,
     /// No group of the path is ready.

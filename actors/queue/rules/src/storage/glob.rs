@@ -7,7 +7,7 @@
 /// So a match takes a step for each character of the text and each 64 characters of the pattern, whatever
 /// they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Glob {
+pub struct Glob {
     /// Number of words in a set of states.
     words: usize,
     /// Characters that stand for themselves, sorted.
@@ -21,7 +21,8 @@ pub(crate) struct Glob {
 }
 
 impl Glob {
-    pub(crate) fn new(pattern: &str) -> Self {
+    /// Compiles a pattern.
+    pub fn new(pattern: &str) -> Self {
         let mut characters: Vec<_> = pattern.chars().filter(|one| !matches!(one, '*' | '?')).collect();
         let end = pattern.chars().filter(|one| *one != '*').count();
         characters.sort_unstable();
@@ -42,7 +43,7 @@ impl Glob {
     }
 
     /// Matches the whole `text`.
-    pub(crate) fn matches(&self, text: &str) -> bool {
+    pub fn matches(&self, text: &str) -> bool {
         let mut states = vec![0_u64; self.words];
         states[0] = 1;
         for one in text.chars() {
@@ -68,7 +69,7 @@ fn row(characters: &[char], one: char) -> usize {
 
 /// See [`Glob`].
 #[must_use]
-pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+pub fn matches(pattern: &str, text: &str) -> bool {
     Glob::new(pattern).matches(text)
 }
 

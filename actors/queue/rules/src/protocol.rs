@@ -19,8 +19,7 @@ pub(crate) const REQUEST_BYTES_MAX: usize = 65_536;
 
 /// Maximum length of an attribute path, in bytes: the longest that fits a `DONE` line with any exit
 /// code (CONTRACT QP13).
-pub(crate) const ATTR_PATH_BYTES_MAX: usize =
-    REQUEST_BYTES_MAX - "DONE ".len() - " -9223372036854775808".len();
+pub const ATTR_PATH_BYTES_MAX: usize = REQUEST_BYTES_MAX - "DONE ".len() - " -9223372036854775808".len();
 
 /// Initial capacity of the buffer, in bytes; sufficient for nearly all requests.
 const ROOM_BYTES: usize = 512;
@@ -30,20 +29,21 @@ const KEPT_BYTES: usize = 8 * 1024;
 
 /// A request line of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Request {
+pub enum Request {
     /// Asks for a job.
     Ready,
     /// Reports the end of a job and asks for the next.
     Done {
         /// Attribute path of the job; may be empty.
         attr_path: String,
+        /// Exit code of the job.
         exit_code: i64,
     },
 }
 
 /// Error that closes a connection without a reply. Later lines of the connection are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ProtocolError {
+pub enum ProtocolError {
     /// The line is neither `READY` nor `DONE` (CONTRACT QP03, QP04).
     #[error("not a request: send READY or DONE ATTR_PATH EXIT_CODE, ended by a newline")]
     NotARequest,
@@ -53,14 +53,14 @@ pub(crate) enum ProtocolError {
     /// The exit code is missing or not a 64-bit number (CONTRACT QP05).
     #[error("the exit code is not a 64-bit number: send DONE ATTR_PATH EXIT_CODE")]
     BadExitCode,
-    /// The line is longer than [`REQUEST_BYTES_MAX`] (CONTRACT QP09).
+    /// The line is longer than `REQUEST_BYTES_MAX` (CONTRACT QP09).
     #[error("the line is longer than 65536 bytes: send shorter lines")]
     TooLong,
 }
 
 /// Splits a connection's bytes into requests.
 #[derive(Debug, Default)]
-pub(crate) struct RequestParser {
+pub struct RequestParser {
     buffer: Vec<u8>,
     /// Index of the first unread byte.
     start: usize,
@@ -70,7 +70,7 @@ pub(crate) struct RequestParser {
 
 impl RequestParser {
     /// Buffer with spare capacity, to append received bytes to.
-    pub(crate) fn space(&mut self) -> &mut Vec<u8> {
+    pub fn space(&mut self) -> &mut Vec<u8> {
         if self.start == self.buffer.len() {
             self.buffer.clear();
             if self.buffer.capacity() > KEPT_BYTES {
@@ -89,7 +89,7 @@ impl RequestParser {
     }
 
     /// None until the line of the request is complete.
-    pub(crate) fn next_request(&mut self) -> Result<Option<Request>, ProtocolError> {
+    pub fn next_request(&mut self) -> Result<Option<Request>, ProtocolError> {
         let found = memchr::memchr(b'\n', &self.buffer[self.searched..]).map(|at| self.searched + at);
         let end = found.unwrap_or(self.buffer.len());
         if end - self.start > REQUEST_BYTES_MAX {
@@ -107,7 +107,7 @@ impl RequestParser {
 
     /// Parses the remaining bytes after the peer's half close. A last DONE counts without its
     /// newline (CONTRACT QP06).
-    pub(crate) fn last_request(&mut self) -> Result<Option<Request>, ProtocolError> {
+    pub fn last_request(&mut self) -> Result<Option<Request>, ProtocolError> {
         let rest = &self.buffer[self.start..];
         if rest.is_empty() {
             return Ok(None);
@@ -161,7 +161,7 @@ fn parse_int(text: &[u8]) -> Option<i64> {
 
 /// Appends the beginning of the reply: `JOB ATTR_PATH ` without payload and newline, or all of
 /// `NOJOBS`.
-pub(crate) fn encode_head(job: Option<&Job>, out: &mut Vec<u8>) {
+pub fn encode_head(job: Option<&Job>, out: &mut Vec<u8>) {
     match job {
         None => out.extend_from_slice(b"NOJOBS\n"),
         Some(job) => {
@@ -173,7 +173,8 @@ pub(crate) fn encode_head(job: Option<&Job>, out: &mut Vec<u8>) {
     }
 }
 
-pub(crate) fn encode_reply(job: Option<&Job>, out: &mut Vec<u8>) {
+/// Appends the whole reply.
+pub fn encode_reply(job: Option<&Job>, out: &mut Vec<u8>) {
     encode_head(job, out);
     if let Some(job) = job {
         out.reserve(job.payload.len() + 1);

@@ -13,7 +13,8 @@ use crate::{
 ///
 /// An answer is cut at 1 MiB of texts, the listing at 64 MiB. Times are in unix seconds; `now` is the time of
 /// the question.
-pub(crate) trait Inspect {
+pub trait Questions {
+    /// Runs with the numbers of their rows, also those that are being deleted.
     fn runs(&mut self) -> Result<Vec<RunCount>, StorageError>;
 
     /// Next jobs in the order of hand-outs at `now`, as if none ended meanwhile.
@@ -24,6 +25,7 @@ pub(crate) trait Inspect {
         limit: usize,
     ) -> Result<Vec<Peeked>, StorageError>;
 
+    /// Totals of the database.
     fn counts(&mut self) -> Result<Counts, StorageError>;
 
     /// Has up to `limit` attempts.
@@ -50,6 +52,7 @@ pub(crate) trait Inspect {
     /// Fetchers with the time at which their last run was added.
     fn last_runs(&mut self) -> Result<Vec<(String, i64)>, StorageError>;
 
+    /// Totals for the metrics.
     fn sample(&mut self, now: i64) -> Result<Sample, StorageError>;
 
     /// Up to 200,000 groups.

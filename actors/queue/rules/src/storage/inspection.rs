@@ -9,7 +9,7 @@ use crate::unserved::Unserved;
 
 /// A run with the number of its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct RunCount {
+pub struct RunCount {
     /// The run.
     #[serde(flatten)]
     pub state: RunState,
@@ -24,7 +24,7 @@ pub(crate) struct RunCount {
 
 /// A job that is handed out next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Peeked {
+pub struct Peeked {
     /// The attribute path.
     pub attr_path: String,
     /// Payload of the job, up to 500 characters.
@@ -39,7 +39,7 @@ pub(crate) struct Peeked {
 
 /// Jobs that wait for a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Waiting {
+pub enum Waiting {
     /// No job waits: all are handed out.
     Nothing,
     /// A job can be handed out.
@@ -59,7 +59,7 @@ pub(crate) enum Waiting {
 
 /// Jobs that wait for the end of a hold. Times are in UTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HeldJobs {
+pub struct HeldJobs {
     /// Attribute path whose hold ends first.
     pub attr_path: String,
     /// Time of its last hand-out.
@@ -72,12 +72,12 @@ pub(crate) struct HeldJobs {
 
 impl HeldJobs {
     /// Maximum number of jobs that are counted.
-    pub(crate) const COUNTED_MAX: u64 = 1_000;
+    pub const COUNTED_MAX: u64 = 1_000;
 }
 
 /// Totals of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Rows of fetcher files.
     pub rows: u64,
     /// Ready groups, including those that wait for the end of a hold.
@@ -92,7 +92,7 @@ pub(crate) struct Counts {
 
 /// A hand-out of a job with its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Attempt {
+pub struct Attempt {
     /// The attribute path.
     pub attr_path: String,
     /// Time of the hand-out, in unix seconds.
@@ -112,7 +112,7 @@ pub(crate) struct Attempt {
 
 /// A move of a fetcher between instances.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Adopted {
+pub struct Adopted {
     /// The fetcher.
     pub fetcher: String,
     /// Instance that had it; None if its last run was gone.
@@ -123,7 +123,7 @@ pub(crate) struct Adopted {
 
 /// An instance of a queue that several share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct InstanceRow {
+pub struct InstanceRow {
     /// Its name.
     pub instance: String,
     /// True while its process has a lease.
@@ -143,7 +143,7 @@ pub(crate) struct InstanceRow {
 
 /// Selection of failed attempts: exit codes other than 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct FailedAttempts {
+pub struct FailedAttempts {
     /// Only this exit code.
     pub exit_code: Option<i64>,
     /// Only attempts handed out at this time or later, in unix seconds.
@@ -156,7 +156,7 @@ pub(crate) struct FailedAttempts {
 
 /// A job that a worker reported with an exit code other than 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct FailedJob {
+pub struct FailedJob {
     /// Number, which grows with each failed job.
     pub number: i64,
     /// The attribute path.
@@ -175,7 +175,7 @@ pub(crate) struct FailedJob {
 
 /// A ready group, which waits for its hand-out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WaitingGroup {
+pub struct WaitingGroup {
     /// Run of the group's row.
     pub run: RunId,
     /// Payload of the job, up to 500 characters.
@@ -188,7 +188,7 @@ pub(crate) struct WaitingGroup {
 
 /// A row of a fetcher file in the database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct ListedRow {
+pub struct ListedRow {
     /// Run that lists it.
     #[serde(flatten)]
     pub run: RunId,
@@ -201,7 +201,7 @@ pub(crate) struct ListedRow {
 
 /// State of an attribute path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AttrReport {
+pub struct AttrReport {
     /// The rows that list it, newest runs first.
     pub listed: Vec<ListedRow>,
     /// Its ready groups, in order of their fetchers.
@@ -214,7 +214,7 @@ pub(crate) struct AttrReport {
 
 /// A group of the queue that was not tried for long.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct StaleGroup {
+pub struct StaleGroup {
     /// The attribute path.
     pub attr_path: String,
     /// Time of the path's last hand-out, in unix seconds.
@@ -230,7 +230,7 @@ pub(crate) struct StaleGroup {
 
 /// Totals for the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// Ready groups, including those that wait for the end of a hold.
     pub waiting: u64,
     /// Attribute paths handed out and not reported done, however long ago.
@@ -248,7 +248,7 @@ pub(crate) struct Sample {
 
 /// Jobs that workers reported done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Ends {
+pub struct Ends {
     /// Number with exit code 0.
     pub done: u64,
     /// Number with another exit code.
@@ -262,7 +262,7 @@ const ENDED_MIN: u64 = 10;
 
 /// Seconds until `waiting` jobs are handed out, if `ended` jobs end every `secs` seconds; None if too few
 /// ended.
-pub(crate) fn time_to_empty(waiting: u64, ended: u64, secs: u64) -> Option<u64> {
+pub fn time_to_empty(waiting: u64, ended: u64, secs: u64) -> Option<u64> {
     (ended >= ENDED_MIN).then(|| waiting.saturating_mul(secs.max(1)).div_ceil(ended))
 }
 

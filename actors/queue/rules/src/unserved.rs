@@ -3,48 +3,35 @@
 //! Called only while a job can be handed out. A worker asks again within seconds or minutes, unless it works
 //! on a job: it then asks at the job's end.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-use parking_lot::Mutex;
-
-use crate::edge::unix_time::unix_time;
-
 /// Time without a request after which workers count as away, seconds: five times the pause of
 /// nixpkgs-update's workers after `NOJOBS`.
-pub(crate) const AWAY_AFTER_SECS: u64 = 300;
+pub const AWAY_AFTER_SECS: u64 = 300;
 
-/// Times of the log that tell whether somebody works, read by [`LOG_TIMES`]. Unix seconds.
+/// Times of the log that tell whether somebody works. Unix seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct LogTimes {
+pub struct LogTimes {
     /// Number of jobs in flight, however long ago they were handed out.
-    pub(crate) in_flight: u64,
+    pub in_flight: u64,
     /// Last hand-out of a job in flight.
-    pub(crate) newest_in_flight: Option<i64>,
+    pub newest_in_flight: Option<i64>,
     /// Longest duration of the jobs that ended in the last day, seconds.
-    pub(crate) longest: Option<i64>,
-    pub(crate) last_handout: Option<i64>,
-    pub(crate) last_done: Option<i64>,
+    pub longest: Option<i64>,
+    /// Last hand-out.
+    pub last_handout: Option<i64>,
+    /// Last DONE.
+    pub last_done: Option<i64>,
 }
-
-/// Query of the columns of [`LogTimes`], in order. `$1` is a day ago. Reads the whole log.
-pub(crate) const LOG_TIMES: &str =
-    "SELECT count(*) FILTER (WHERE finished IS NULL), max(started) FILTER (WHERE finished IS NULL),
-    max(finished - started) FILTER (WHERE exit_code IS NOT NULL AND finished >= $1), max(started),
-    max(finished) FILTER (WHERE exit_code IS NOT NULL) FROM log";
 
 impl LogTimes {
     /// Earliest end of a job that counts for [`Self::longest`].
-    pub(crate) fn day_before(now: i64) -> i64 {
+    pub fn day_before(now: i64) -> i64 {
         now.saturating_sub(86_400)
     }
 
     /// Returns true if a worker was active a short time ago, or may be working on a job. Activity before a
     /// restart and at another instance counts. A job counts as worked on for twice the longest duration of
     /// the last day, and as long as its hold if none ended.
-    pub(crate) fn shows_work(&self, now: i64, hold_secs: i64) -> bool {
+    pub fn shows_work(&self, now: i64, hold_secs: i64) -> bool {
         let away_after = AWAY_AFTER_SECS.cast_signed();
         // Clocks of machines differ a little; one that was set back by more proves nothing.
         let is_near = |at: Option<i64>| at.is_some_and(|at| now.abs_diff(at) < AWAY_AFTER_SECS);
@@ -58,38 +45,16 @@ impl LogTimes {
 
 /// Jobs that wait while nobody works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unserved {
+pub struct Unserved {
     /// Number of jobs; [`HeldJobs::COUNTED_MAX`](crate::storage::HeldJobs::COUNTED_MAX) stands for at least
     /// as many.
-    pub(crate) jobs: u64,
+    pub jobs: u64,
     /// Those whose limits have room.
-    pub(crate) free: u64,
+    pub free: u64,
     /// Number of jobs in flight.
-    pub(crate) in_flight: u64,
+    pub in_flight: u64,
     /// Time of the last request, unix seconds; None if there was none since the start.
-    pub(crate) last_request: Option<i64>,
-}
-
-/// Time of the last request of a worker. Clones share it.
-///
-/// Shared instead of sent in messages: only the latest value counts, once a second.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LastRequest(Arc<Mutex<Option<(Instant, i64)>>>);
-
-impl LastRequest {
-    pub(crate) fn record(&self) {
-        *self.0.lock() = Some((Instant::now(), unix_time()));
-    }
-
-    pub(crate) fn is_recent(&self) -> bool {
-        let last = *self.0.lock();
-        last.is_some_and(|(at, _)| at.elapsed() < Duration::from_secs(AWAY_AFTER_SECS))
-    }
-
-    /// None if no worker has asked since the start.
-    pub(crate) fn unix_time(&self) -> Option<i64> {
-        self.0.lock().map(|(_, unix_time)| unix_time)
-    }
+    pub last_request: Option<i64>,
 }
 
 #[cfg(test)]

@@ -23,21 +23,38 @@ use std::collections::HashMap;
 
 use crate::{
     file_name::{FetcherFile, FileKind, canonical_base},
-    messages::Change,
     storage::RunId,
 };
 
 /// Identity of a file, independent of its name. Valid while the file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct FileId {
+pub struct FileId {
     /// Device number of the file system.
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+}
+
+/// Kind of a directory event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// The name was created, also by link(2).
+    Created,
+    /// The file was written or truncated.
+    Modified,
+    /// A writer closed the file.
+    Closed,
+    /// The file was renamed to this name.
+    MovedTo,
+    /// The file was renamed away from this name.
+    MovedFrom,
+    /// The name was removed.
+    Deleted,
 }
 
 /// Reason to examine a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub enum Cause {
     /// The file is in a listing, or it was followed and is missing there.
     Listed,
     /// A directory event.
@@ -46,27 +63,28 @@ pub(crate) enum Cause {
 
 /// Files that the names of a run refer to now. Only regular files count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct CurrentFiles {
+pub struct CurrentFiles {
     /// File of the growing name.
-    pub(crate) part: Option<FileId>,
+    pub part: Option<FileId>,
     /// First of [`Names::wholes`] that is a file.
-    pub(crate) whole: Option<(String, FileId)>,
+    pub whole: Option<(String, FileId)>,
 }
 
 /// File names that [`CurrentFiles`] is built from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Names {
+pub struct Names {
     /// Growing name.
-    pub(crate) part: String,
+    pub part: String,
     /// Complete names, the most likely first.
-    pub(crate) wholes: Vec<String>,
+    pub wholes: Vec<String>,
 }
 
 /// Action of the reader on a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Action {
+pub enum Action {
     /// Read this file from its start, and call [`Tracking::began`] once its inode is known.
     Begin {
+        /// The file.
         file: FetcherFile,
         /// True if a writer may still be active, so that `complete` waits for its end
         /// (CONTRACT QR12).
@@ -98,20 +116,23 @@ struct Run {
 
 /// The files that runs are read from.
 #[derive(Debug, Default)]
-pub(crate) struct Tracking {
+pub struct Tracking {
     runs: HashMap<RunId, Run>,
 }
 
 impl Tracking {
-    pub(crate) fn is_tracked(&self, run: &RunId) -> bool {
+    /// True if a file of the run is read.
+    pub fn is_tracked(&self, run: &RunId) -> bool {
         self.runs.contains_key(run)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// True if no file is read.
+    pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    pub(crate) fn files(&self) -> Vec<FetcherFile> {
+    /// The files that are read.
+    pub fn files(&self) -> Vec<FetcherFile> {
         let file = |run: &RunId, source: &Option<Source>, kind| {
             source.as_ref().map(|source| FetcherFile { run: run.clone(), base: source.base.clone(), kind })
         };
@@ -122,7 +143,7 @@ impl Tracking {
     }
 
     /// Records that the reader opened this file, or skips it because its run is complete.
-    pub(crate) fn began(&mut self, file: &FetcherFile, id: FileId) {
+    pub fn began(&mut self, file: &FetcherFile, id: FileId) {
         let run = self.runs.entry(file.run.clone()).or_default();
         let source = Some(Source { base: file.base.clone(), id });
         match file.kind {
@@ -132,11 +153,12 @@ impl Tracking {
     }
 
     /// Forgets the files of a run.
-    pub(crate) fn forget(&mut self, run: &RunId) {
+    pub fn forget(&mut self, run: &RunId) {
         self.runs.remove(run);
     }
 
-    pub(crate) fn names(&self, file: &FetcherFile) -> Names {
+    /// Names under which files of the run may be now.
+    pub fn names(&self, file: &FetcherFile) -> Names {
         let run = self.runs.get(&file.run);
         let part = run.and_then(|run| run.part.as_ref()).map_or(&file.base, |part| &part.base);
         let mut wholes = match run.and_then(|run| run.whole.as_ref()) {
@@ -149,7 +171,7 @@ impl Tracking {
 
     /// Follows the table of the module (CONTRACT QF07). A change of another file of a run that is already
     /// read is reported as a collision.
-    pub(crate) fn decide(&mut self, file: &FetcherFile, cause: Cause, current: &CurrentFiles) -> Vec<Action> {
+    pub fn decide(&mut self, file: &FetcherFile, cause: Cause, current: &CurrentFiles) -> Vec<Action> {
         let run = self.runs.entry(file.run.clone()).or_default();
         let source = match file.kind {
             FileKind::Growing => &run.part,

@@ -4,14 +4,14 @@ use crate::protocol::ATTR_PATH_BYTES_MAX;
 
 /// Maximum length of a line, in bytes without its end: a payload of 64 MiB with its attribute path.
 /// A longer line is skipped.
-pub(crate) const LINE_BYTES_MAX: usize = (64 << 20) + (64 << 10);
+pub const LINE_BYTES_MAX: usize = (64 << 20) + (64 << 10);
 
 /// Maximum length kept of a line without an end, in bytes; more than the longest attribute path.
 pub(super) const KEPT_BYTES_MAX: usize = 128 << 10;
 
 /// Reason why a line gives no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SkipReason {
+pub enum SkipReason {
     /// There is no space between attribute path and payload.
     #[error("there is no space: write ATTR_PATH PAYLOAD")]
     NoSpace,
@@ -22,10 +22,16 @@ pub(crate) enum SkipReason {
     #[error(
         "its attribute path has {bytes} bytes: keep it within {ATTR_PATH_BYTES_MAX}, or no DONE could report it"
     )]
-    AttrPathTooLong { bytes: u64 },
+    AttrPathTooLong {
+        /// Length of the path.
+        bytes: u64,
+    },
     /// The line is longer than [`LINE_BYTES_MAX`].
     #[error("it has {bytes} bytes: keep lines within {LINE_BYTES_MAX}")]
-    LineTooLong { bytes: u64 },
+    LineTooLong {
+        /// Length of the line.
+        bytes: u64,
+    },
 }
 
 /// Returns true for white space of Python's `str.isspace`: Rust's, and the separators U+001C to

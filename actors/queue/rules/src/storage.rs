@@ -7,32 +7,28 @@
 mod attr;
 mod batch;
 mod error;
-pub(crate) mod glob;
-mod inspect;
+pub mod glob;
 mod inspection;
 mod limits;
-mod log;
 mod offers;
 mod operation;
 mod order;
+mod questions;
 mod selection;
 
-pub(crate) use attr::{AttrState, Class, Dispatch, GroupPosition, LogRow, Row, Section, is_expired, is_held};
-pub(crate) use batch::Batch;
-pub(crate) use batch::Entry;
-pub(crate) use error::{StorageError, StorageErrorKind};
-pub(crate) use inspect::Inspect;
-pub(crate) use inspection::{
+pub use attr::{AttrState, Class, Dispatch, GroupPosition, LogRow, Row, Section, is_expired, is_held};
+pub use batch::{Batch, Entry};
+pub use error::{StorageError, StorageErrorKind};
+pub use inspection::{
     Adopted, Attempt, AttrReport, Counts, Ends, FailedAttempts, FailedJob, HeldJobs, InstanceRow, ListedRow,
     Peeked, RunCount, Sample, StaleGroup, Waiting, WaitingGroup, time_to_empty,
 };
-pub(crate) use limits::{LIMITS_MAX, LimitedJobs};
-pub(crate) use limits::{Limit, Limits};
-pub(crate) use log::Log;
-pub(crate) use offers::{Finished, OWNER_RUN, OfferState, is_owner};
-pub(crate) use operation::{Bumped, HandedOut, HandoutId, Job, Operation, Outcome, Requeued};
-pub(crate) use order::GroupKey;
-pub(crate) use selection::{JobFilter, JobState, Pattern, RequeuedSlice};
+pub use limits::{LIMITS_MAX, Limit, LimitedJobs, Limits};
+pub use offers::{Finished, OWNER_RUN, OfferEnd, OfferState, OfferedJob, is_owner};
+pub use operation::{Bumped, HandedOut, HandoutId, Job, Operation, Outcome, Requeued};
+pub use order::GroupKey;
+pub use questions::Questions;
+pub use selection::{JobFilter, JobState, Pattern, RequeuedSlice};
 
 use std::{sync::Arc, time::Instant};
 
@@ -44,7 +40,7 @@ use crate::lines::LINE_BYTES_MAX;
 
 /// Identity of a run, the lines of one fetcher file: stem and number of its name (CONTRACT QF04).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct RunId {
+pub struct RunId {
     /// Stem of the file name; any text without `.` and `/`.
     pub fetcher: String,
     /// Number in the file name. Only its order matters; it need not be a time.
@@ -54,15 +50,16 @@ pub(crate) struct RunId {
 }
 
 impl RunId {
+    /// Run `started` of `fetcher`.
     #[must_use]
-    pub(crate) fn new(fetcher: impl Into<String>, started: i64) -> Self {
+    pub fn new(fetcher: impl Into<String>, started: i64) -> Self {
         Self { fetcher: fetcher.into(), started }
     }
 }
 
 /// State of a run (CONTRACT QF06).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct RunState {
+pub struct RunState {
     /// The run.
     #[serde(flatten)]
     pub run: RunId,
@@ -73,7 +70,7 @@ pub(crate) struct RunState {
 /// Outcome of [`Storage::upsert_run`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Upsert {
+pub enum Upsert {
     /// The run exists.
     Done,
     /// Rows of a deleted run must leave first; nothing was changed. Call [`Storage::delete_slice`]
@@ -84,7 +81,7 @@ pub(crate) enum Upsert {
 /// Outcome of [`Storage::delete_slice`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Deletion {
+pub enum Deletion {
     /// No run is marked as deleted.
     Idle,
     /// Rows are left; call again in another transaction.
@@ -95,16 +92,25 @@ pub(crate) enum Deletion {
 
 /// Returns true if a payload of `bytes` may be handed out while others of `held` bytes are not sent. One
 /// alone always may.
-pub(crate) const fn has_room(held: u64, bytes: u64) -> bool {
+pub const fn has_room(held: u64, bytes: u64) -> bool {
     held == 0 || held.saturating_add(bytes) <= UNSENT_BYTES_MAX
 }
 
 /// Maximum size of the payloads that are handed out and not sent, in bytes: one of a line of the maximum
 /// length.
-pub(crate) const UNSENT_BYTES_MAX: u64 = LINE_BYTES_MAX as u64;
+pub const UNSENT_BYTES_MAX: u64 = LINE_BYTES_MAX as u64;
 
 /// Maximum number of bumped paths. Each dequeue examines all that are held, so the number is small.
-pub(crate) const BUMPS_MAX: usize = 32;
+pub const BUMPS_MAX: usize = 32;
+
+/// Log of a storage, which another thread syncs while the storage goes on.
+pub trait Log: Send + Sync {
+    /// Makes all commits so far durable.
+    ///
+    /// # Errors
+    /// [`StorageErrorKind::Unsynced`].
+    fn sync(&self) -> Result<(), StorageError>;
+}
 
 /// Storage of the queue (CONTRACT QO01 to QO07).
 ///
@@ -112,7 +118,7 @@ pub(crate) const BUMPS_MAX: usize = 32;
 /// return an error of the backend. After an error other than [`StorageErrorKind::UnknownRun`] the caller must
 /// roll back, and may try the operations again. `now` is wall-clock time in whole seconds, read after the
 /// request arrived.
-pub(crate) trait Storage {
+pub trait Storage {
     /// Begins a transaction and reads changes that others committed since the last one.
     ///
     /// # Errors
@@ -129,7 +135,7 @@ pub(crate) trait Storage {
     }
 
     /// Returns the log if its sync makes transactions of [`Storage::begin_unsynced`] durable.
-    fn log(&self) -> Option<Arc<Log>> {
+    fn log(&self) -> Option<Arc<dyn Log>> {
         None
     }
 

@@ -3,18 +3,13 @@
 //! Classifies a name as complete file, growing file, malformed fetcher file or unrelated file. Does
 //! no I/O.
 
-use std::{
-    collections::HashSet,
-    ffi::{OsStr, OsString},
-};
-
-use orchestrator_supervise::{ChildSpec, Durable};
+use std::ffi::OsStr;
 
 use crate::storage::RunId;
 
 /// State of a fetcher file by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum FileKind {
+pub enum FileKind {
     /// `STEM.NUMBER.txt.part`: the fetcher may append lines.
     Growing,
     /// `STEM.NUMBER.txt`: the fetcher has written all lines.
@@ -23,18 +18,19 @@ pub(crate) enum FileKind {
 
 /// A fetcher file: a file with the lines of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct FetcherFile {
+pub struct FetcherFile {
     /// The run that the lines belong to.
-    pub(crate) run: RunId,
+    pub run: RunId,
     /// The name without `.part`, spelled as in the directory: `f.0100.txt` and `f.100.txt` name the
     /// same run.
-    pub(crate) base: String,
+    pub base: String,
     /// Complete or growing.
-    pub(crate) kind: FileKind,
+    pub kind: FileKind,
 }
 
+/// What the name of a directory entry stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NameClass {
+pub enum NameClass {
     /// A valid fetcher file name.
     Fetcher(FetcherFile),
     /// An unrelated name.
@@ -45,7 +41,7 @@ pub(crate) enum NameClass {
 
 /// Error in the name of a fetcher file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NameError {
+pub enum NameError {
     /// (CONTRACT QR01, QR02)
     #[error("the part before .txt is not a decimal number: name the file STEM.NUMBER.txt")]
     NotANumber,
@@ -61,7 +57,8 @@ pub(crate) enum NameError {
 }
 
 impl FetcherFile {
-    pub(crate) fn name(&self) -> String {
+    /// File name in the directory.
+    pub fn name(&self) -> String {
         match self.kind {
             FileKind::Growing => format!("{}.part", self.base),
             FileKind::Complete => self.base.clone(),
@@ -69,46 +66,13 @@ impl FetcherFile {
     }
 }
 
-/// Names that were already warned about. Clones share the set: the directory listing and the event
-/// handler warn about each name once.
-#[derive(Debug, Clone)]
-pub(crate) struct WarnedNames(Durable<HashSet<OsString>>);
-
-impl Default for WarnedNames {
-    fn default() -> Self {
-        Self(Durable::new("warned_names", HashSet::new()))
-    }
-}
-
-impl WarnedNames {
-    /// Capacity of the set. When it is full, all names are forgotten.
-    const MAX: usize = 1024;
-
-    /// Adds the set to the durable state of `child`, so that it outlives restarts.
-    pub(crate) fn declare(&self, child: ChildSpec) -> ChildSpec {
-        child.durable(&self.0)
-    }
-
-    /// Returns true on the first call for `name`, false afterwards.
-    pub(crate) fn should_warn(&self, name: &OsStr) -> bool {
-        let mut names = self.0.lock();
-        if names.contains(name) {
-            return false;
-        }
-        if names.len() >= Self::MAX {
-            names.clear();
-        }
-        names.insert(name.to_owned())
-    }
-}
-
 /// Spells the number without leading zeros.
-pub(crate) fn canonical_base(run: &RunId) -> String {
+pub fn canonical_base(run: &RunId) -> String {
     format!("{}.{}.txt", run.fetcher, run.started)
 }
 
 /// Classifies the name of a directory entry.
-pub(crate) fn classify(name: &OsStr) -> NameClass {
+pub fn classify(name: &OsStr) -> NameClass {
     let Some(text) = name.to_str() else {
         return match shape(&name.to_string_lossy()) {
             Some(_) => NameClass::Malformed(NameError::NotUtf8),
@@ -159,15 +123,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn a_name_is_warned_about_once() {
-        let warned = WarnedNames::default();
-        assert!(warned.should_warn(OsStr::new("a")) && warned.should_warn(OsStr::new("b")));
-        assert!(!warned.clone().should_warn(OsStr::new("a")));
-        (2..=WarnedNames::MAX).for_each(|n| assert!(warned.should_warn(OsStr::new(&n.to_string()))));
-        assert!(warned.should_warn(OsStr::new("a")), "a full set is forgotten");
-    }
 
     fn file(name: &str) -> Option<(String, i64, FileKind)> {
         match classify(OsStr::new(name)) {
