@@ -5,6 +5,7 @@
 
 mod error;
 mod floor;
+mod functions;
 mod inspect;
 mod lease;
 mod listener;
@@ -24,6 +25,8 @@ mod watch;
 
 pub(crate) use error::link_failure;
 pub(crate) use floor::AddedKeys;
+#[cfg(test)]
+pub(crate) use functions::FUNCTIONS;
 pub(crate) use inspect::PostgresInspector;
 pub(crate) use lease::{Lease, OwnIncarnation};
 pub(crate) use listener::Listener;

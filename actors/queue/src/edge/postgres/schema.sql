@@ -1,4 +1,4 @@
--- Tables of a queue that several instances share. Their functions are in functions.sql.
+-- Tables of a queue that several instances share. Their functions are in sql/functions.
 --
 -- A path is in `ready` once for each class of limits in which it waits, and in `in_flight` from its hand-out to its end.
 -- Rows of `ready` may be outdated: a hand-out reads the state of a path from `listing`, and drops rows without a job.

@@ -9,16 +9,16 @@ use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
 
 use super::{
     error::{altered, storage_error, unusable},
+    functions::FUNCTIONS,
     server_session::Session,
 };
 
 /// Tables and functions, created in the schema that the session has as its only one.
 const SCHEMA: &str = include_str!("schema.sql");
-const FUNCTIONS: &str = include_str!("functions.sql");
 /// Version of the tables and functions. The tables of versions 1 and 2 are the same.
 const VERSION: i64 = 2;
-/// Drops functions of version 1 that [`FUNCTIONS`] has with other arguments.
-const DROPPED: &str = "DROP FUNCTION IF EXISTS hand_out(text[], bigint, bigint, bigint, boolean, bigint[])";
+/// Drops functions of version 1 that [`FUNCTIONS`] has with other arguments or results.
+const DROPPED: &str = "DROP FUNCTION IF EXISTS hand_out(text[], bigint, bigint, bigint, boolean, bigint[]), lock_slots(integer)";
 /// Query for the names of the instances that a process has the place of, unless the place's lock is free.
 const LIVE: &str = "SELECT string_agg(format('%s on host %s', instance, host), ', ' ORDER BY instance) FROM instance
      WHERE lease_until > clock_timestamp()

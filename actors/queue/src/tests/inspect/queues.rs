@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::{
     config::QueueConfig,
     edge::{
-        postgres::PostgresInspector,
+        postgres::{FUNCTIONS, PostgresInspector},
         sqlite::{Inspector, Options},
     },
     tests::store::{SingleOperations as _, TestStore, configured, group, next_attr},
@@ -26,10 +26,7 @@ use crate::{
 
 /// More time than any question takes on a busy machine.
 pub(super) const PLENTY: Duration = Duration::from_secs(60);
-const SCHEMA: &str = concat!(
-    include_str!("../../edge/postgres/schema.sql"),
-    include_str!("../../edge/postgres/functions.sql")
-);
+const TABLES: &str = include_str!("../../edge/postgres/schema.sql");
 const SETTINGS: SessionSettings = SessionSettings {
     sql: &["SET timezone = 'UTC';"],
     connect_timeout: PLENTY,
@@ -157,7 +154,8 @@ impl InPostgres {
     fn create(&mut self) {
         self.batch(&format!("CREATE SCHEMA {}", self.quoted()));
         self.choose_schema();
-        self.batch(SCHEMA);
+        self.batch(TABLES);
+        self.batch(FUNCTIONS);
         self.batch(
             "INSERT INTO property VALUES ('version', '2');
              INSERT INTO instance (instance, incarnation, host, socket, lease_until, is_locked)
