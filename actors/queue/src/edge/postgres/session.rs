@@ -95,11 +95,7 @@ fn is_denied(error: &PostgresError) -> bool {
 /// Returns the error of a role without rights on a schema of another one, or on its tables; None if the
 /// schema is not the reason.
 async fn denied(session: &mut Session, schema: &str) -> Result<Option<StorageError>, StorageError> {
-    let sql = "SELECT n.nspowner::regrole::text, CASE WHEN EXISTS (
-                   SELECT 1 FROM pg_class AS c WHERE c.relnamespace = n.oid AND c.relname = 'property')
-               THEN format('GRANT %s TO %I', n.nspowner::regrole, current_user)
-               ELSE format('GRANT USAGE, CREATE ON SCHEMA %I TO %I', n.nspname, current_user) END, current_user::text
-               FROM pg_namespace AS n WHERE n.nspname = $1 AND NOT pg_has_role(n.nspowner, 'USAGE')";
+    let sql = include_str!("sql/schema_owner.sql");
     let rows = session.query("looking for the owner", sql, vec![Box::new(schema.to_owned())]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let (owner, grant, role): (String, String, String) = (get(row, 0)?, get(row, 1)?, get(row, 2)?);

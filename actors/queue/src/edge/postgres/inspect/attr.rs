@@ -6,7 +6,7 @@ use orchestrator_queue_rules::storage::{AttrReport, ListedRow, RunId, StorageErr
 use super::question::{Question, count};
 use super::{
     attempts,
-    sql::{BUMPED, NEVER, NEWEST, PLACES, class},
+    sql::{BUMPED, NEVER, NEWEST, OPEN_SLOTS, class},
 };
 use crate::edge::postgres::session::get;
 
@@ -56,20 +56,11 @@ async fn waiting(
     now: i64,
 ) -> Result<Vec<WaitingGroup>, StorageError> {
     let since = question.held_since(now);
-    // All rows of a path have the same jitter.
     let sql = format!(
-        "WITH {PLACES}, {BUMPED}, mine AS MATERIALIZED (
-             SELECT g.*, p.places, coalesce(log.started, {NEVER}) AS started_key, EXISTS (
-                 SELECT 1 FROM in_flight AS h WHERE h.attr_path = g.attr_path AND h.is_held AND h.started >= $1) AS is_held
-             FROM ready_groups(ARRAY[$2]) AS g JOIN places AS p USING (class) LEFT JOIN log ON log.attr_path = g.attr_path)
-         SELECT f.name, m.run_started, left(p.payload, 500), m.places = 0, m.is_held, m.started_key, m.order_jitter,
-             (SELECT b.place FROM bumped AS b WHERE b.attr_path = m.attr_path AND b.fetcher_id = m.fetcher_id),
-             (SELECT count(*) FROM mine AS o WHERE o.fetcher_id < m.fetcher_id AND o.places > 0)
-                 + (SELECT count(*) FROM bumped AS b LEFT JOIN log ON log.attr_path = b.attr_path
-                    WHERE (coalesce(log.started, {NEVER}), b.order_jitter, b.attr_path, b.fetcher_id)
-                        > (m.started_key, m.order_jitter, m.attr_path, m.fetcher_id))
-         FROM mine AS m JOIN fetcher AS f USING (fetcher_id) JOIN payload AS p USING (payload_id)
-         ORDER BY m.fetcher_id"
+        include_str!("../sql/inspect/waiting_groups.sql"),
+        open_slots = OPEN_SLOTS,
+        bumped = BUMPED,
+        never = NEVER
     );
     let read = |row: &_| {
         let is_limited: bool = get(row, 3)?;
@@ -105,15 +96,12 @@ async fn groups_before(
     (started_key, order_jitter): (i64, i32),
     since: i64,
 ) -> Result<u64, StorageError> {
-    let class = class("g.attr_path", "f.name");
     let sql = format!(
-        "WITH {PLACES}
-         SELECT count(*)
-         FROM {NEWEST} AS g JOIN fetcher AS f USING (fetcher_id) LEFT JOIN log ON log.attr_path = g.attr_path
-         WHERE NOT g.is_dequeued AND (coalesce(log.started, {NEVER}), g.order_jitter, g.attr_path) < ($2, $3, $4)
-             AND NOT EXISTS (SELECT 1 FROM in_flight AS h WHERE h.attr_path = g.attr_path AND h.is_held AND h.started >= $1)
-             AND (NOT EXISTS (SELECT 1 FROM places WHERE places = 0)
-                  OR {class} <> ALL (ARRAY(SELECT p.class FROM places AS p WHERE p.places = 0)))"
+        include_str!("../sql/inspect/groups_before.sql"),
+        open_slots = OPEN_SLOTS,
+        newest = NEWEST,
+        never = NEVER,
+        class = class("g.attr_path", "f.name")
     );
     let params: Params<'_> =
         vec![Box::new(since), Box::new(started_key), Box::new(order_jitter), Box::new(attr_path)];

@@ -12,17 +12,8 @@ use crate::edge::postgres::session::get;
 const HOUR_SECS: i64 = 3_600;
 const DAY_SECS: i64 = 24 * HOUR_SECS;
 
-/// Reads all rows.
 pub(super) async fn runs(question: &mut Question<'_>) -> Result<Vec<RunCount>, StorageError> {
-    let sql = format!(
-        "SELECT f.name, r.run_started, r.is_complete, r.is_deleted, coalesce(l.rows, 0), coalesce(w.rows, 0)
-         FROM run AS r JOIN fetcher AS f USING (fetcher_id)
-             LEFT JOIN (SELECT fetcher_id, run_started, count(*) AS rows FROM listing GROUP BY 1, 2) AS l
-                 USING (fetcher_id, run_started)
-             LEFT JOIN (SELECT fetcher_id, run_started, count(*) AS rows FROM {NEWEST} AS g WHERE NOT is_dequeued GROUP BY 1, 2) AS w
-                 USING (fetcher_id, run_started)
-         ORDER BY r.fetcher_id, r.run_started"
-    );
+    let sql = format!(include_str!("../sql/inspect/runs.sql"), newest = NEWEST);
     let read = |row: &_| {
         let run = RunId { fetcher: get(row, 0)?, started: get(row, 1)? };
         let state = RunState { run, complete: get(row, 2)? };
@@ -31,14 +22,8 @@ pub(super) async fn runs(question: &mut Question<'_>) -> Result<Vec<RunCount>, S
     question.rows(sql, Vec::new(), read).await
 }
 
-/// Reads all rows.
 pub(super) async fn counts(question: &mut Question<'_>) -> Result<Counts, StorageError> {
-    let sql = format!(
-        "SELECT (SELECT count(*) FROM listing), count(*), count(log.attr_path), (SELECT count(*) FROM log),
-             (SELECT count(*) FROM log WHERE finished IS NULL)
-         FROM {NEWEST} AS g LEFT JOIN log ON log.attr_path = g.attr_path AND log.finished IS NULL
-         WHERE NOT g.is_dequeued"
-    );
+    let sql = format!(include_str!("../sql/inspect/counts.sql"), newest = NEWEST);
     let read = |row: &_| {
         Ok(Counts {
             rows: count(row, 0)?,
@@ -52,11 +37,7 @@ pub(super) async fn counts(question: &mut Question<'_>) -> Result<Counts, Storag
 }
 
 pub(super) async fn instances(question: &mut Question<'_>) -> Result<Vec<InstanceRow>, StorageError> {
-    let sql = "SELECT i.instance, i.lease_until > clock_timestamp(), floor(extract(epoch FROM i.lease_until))::bigint, i.host, i.socket,
-             (SELECT count(*) FROM fetcher AS f WHERE f.instance = i.instance AND strpos(f.name, '.') = 0),
-             (SELECT count(*) FROM in_flight AS j JOIN incarnation AS n ON n.incarnation = j.handout_id >> 32
-              WHERE n.instance = i.instance AND j.is_held)
-         FROM instance AS i ORDER BY i.instance";
+    let sql = include_str!("../sql/inspect/instances.sql");
     let read = |row: &_| {
         Ok(InstanceRow {
             instance: get(row, 0)?,
@@ -93,20 +74,10 @@ pub(super) async fn sample(question: &mut Question<'_>, now: i64) -> Result<Samp
     let sql = format!("SELECT count(*), min(added) FROM {NEWEST} AS g WHERE NOT is_dequeued");
     let (waiting, oldest_waiting) =
         question.row(sql, Vec::new(), |row| Ok((count(row, 0)?, get(row, 1)?))).await?;
-    let sql = "SELECT count(*) FILTER (WHERE finished >= $1 AND exit_code = 0),
-             count(*) FILTER (WHERE finished >= $1 AND exit_code <> 0),
-             count(*) FILTER (WHERE finished >= $2 AND exit_code IS NOT NULL),
-             min(started) FILTER (WHERE started >= $2),
-             count(*) FILTER (WHERE finished IS NULL),
-             max(finished) FILTER (WHERE exit_code IS NOT NULL) FROM log";
+    let sql = include_str!("../sql/inspect/log_sample.sql");
     let read = |row: &_| Ok((count(row, 4)?, get(row, 5)?, counted(row)?));
     let (in_flight, last_done, last) = question.row(sql, vec![Box::new(day), Box::new(hour)], read).await?;
-    // An attempt began after the end of the one before it.
-    let sql = "SELECT count(*) FILTER (WHERE previous_finished >= $1 AND previous_exit_code = 0),
-             count(*) FILTER (WHERE previous_finished >= $1 AND previous_exit_code <> 0),
-             count(*) FILTER (WHERE previous_finished >= $2 AND previous_exit_code IS NOT NULL),
-             min(started) FILTER (WHERE started >= $2),
-             count(*), min(started), EXISTS (SELECT 1 FROM attempt WHERE started < $1) FROM attempt WHERE started >= $1";
+    let sql = include_str!("../sql/inspect/attempt_sample.sql");
     let read =
         |row: &_| Ok((count(row, 4)?, get::<Option<i64>>(row, 5)?, get::<bool>(row, 6)?, counted(row)?));
     let (attempts, oldest, has_older, earlier) =

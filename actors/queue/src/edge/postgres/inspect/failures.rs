@@ -18,10 +18,7 @@ const NUMBERED_MAX: i64 = 10_000;
 pub(super) async fn number(session: &mut Session, time_limit: &str) -> Result<(), StorageError> {
     // The lock must be a statement of its own: the next one then sees what was committed before.
     let opening = format!("{time_limit} SELECT 1 FROM property WHERE name = 'version' FOR UPDATE;");
-    let number = "WITH next AS MATERIALIZED (
-             SELECT o.entered, nextval('failure_number') AS number
-             FROM (SELECT entered FROM failure WHERE number IS NULL ORDER BY entered LIMIT $1) AS o)
-         UPDATE failure AS f SET number = n.number FROM next AS n WHERE f.entered = n.entered";
+    let number = include_str!("../sql/inspect/number_failures.sql");
     let trim = "DELETE FROM failure WHERE number <= (
              SELECT number FROM failure WHERE number IS NOT NULL ORDER BY number DESC LIMIT 1 OFFSET $1)";
     let commands = vec![
@@ -37,13 +34,7 @@ pub(super) async fn failures(
     after: i64,
     limit: usize,
 ) -> Result<Vec<FailedJob>, StorageError> {
-    let sql = within(
-        "octet_length(attr_path)",
-        "SELECT number, attr_path, exit_code, started, finished, (
-             SELECT a.fetcher FROM attempt AS a WHERE a.started = f.started AND a.attr_path = f.attr_path
-             ORDER BY a.handout_id DESC LIMIT 1)
-         FROM failure AS f WHERE number > $1 ORDER BY number LIMIT $2",
-    );
+    let sql = within("octet_length(attr_path)", include_str!("../sql/inspect/failures.sql"));
     let read = |row: &_| {
         Ok(FailedJob {
             number: get(row, 0)?,

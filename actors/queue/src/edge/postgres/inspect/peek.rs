@@ -6,27 +6,10 @@ use jiff::Timestamp;
 use orchestrator_queue_rules::storage::{HeldJobs, Pattern, Peeked, RunId, StorageError, Waiting};
 
 use super::question::{Question, rows};
-use super::sql::{ANSWER_BYTES_MAX, BUMPED, PLACES, like};
+use super::sql::{ANSWER_BYTES_MAX, BUMPED, OPEN_SLOTS, like};
 use crate::edge::postgres::session::get;
 
-/// Common table expression `free`: up to `$2` first groups of each class that are not held, of paths like
-/// `$3`. Each path once in a class. Needs [`PLACES`].
-///
-/// Rows of `ready` may be outdated, but not those of groups that wait and are not held.
-pub(super) const FREE: &str = "free AS (
-    SELECT p.class, p.places, w.* FROM places AS p CROSS JOIN LATERAL (
-        (SELECT r.started_key, g.order_jitter, g.attr_path, g.fetcher_id, g.run_started, g.payload_id
-         FROM ready AS r CROSS JOIN LATERAL (
-             SELECT * FROM ready_groups(ARRAY[r.attr_path]) AS g WHERE g.class = r.class ORDER BY g.fetcher_id LIMIT 1) AS g
-         WHERE r.class = p.class AND ($3::text IS NULL OR r.attr_path LIKE $3)
-             AND NOT EXISTS (SELECT 1 FROM in_flight AS h WHERE h.attr_path = r.attr_path AND h.is_held)
-         ORDER BY r.started_key, r.order_jitter, r.attr_path LIMIT $2)
-        UNION ALL
-        (SELECT h.started, g.order_jitter, g.attr_path, g.fetcher_id, g.run_started, g.payload_id
-         FROM in_flight AS h CROSS JOIN LATERAL (
-             SELECT * FROM ready_groups(ARRAY[h.attr_path]) AS g WHERE g.class = p.class ORDER BY g.fetcher_id LIMIT 1) AS g
-         WHERE CASE WHEN h.is_held THEN h.started END < $1 AND ($3::text IS NULL OR h.attr_path LIKE $3)
-         ORDER BY CASE WHEN h.is_held THEN h.started END, g.order_jitter, g.attr_path LIMIT $2)) AS w)";
+pub(super) const FREE: &str = include_str!("../sql/inspect/free_groups.sql");
 
 pub(super) async fn peek(
     question: &mut Question<'_>,
@@ -35,19 +18,11 @@ pub(super) async fn peek(
     limit: usize,
 ) -> Result<Vec<Peeked>, StorageError> {
     let sql = format!(
-        "WITH {PLACES}, {BUMPED}, {FREE}, next AS (
-             SELECT place, class, 0 AS started_key, order_jitter, attr_path, fetcher_id, run_started, payload_id FROM bumped
-             WHERE $3::text IS NULL OR attr_path LIKE $3
-             UNION ALL
-             SELECT NULL, class, started_key, order_jitter, attr_path, fetcher_id, run_started, payload_id
-             FROM (SELECT f.*, sum(octet_length(f.attr_path)) OVER (
-                       PARTITION BY f.class ORDER BY f.started_key, f.order_jitter, f.attr_path) AS bytes
-                   FROM free AS f WHERE f.places > 0) AS f
-             WHERE f.bytes <= {ANSWER_BYTES_MAX})
-         SELECT n.class, p.places, n.attr_path, left(payload.payload, 500), f.name, n.run_started, log.started
-         FROM next AS n JOIN places AS p USING (class) JOIN payload USING (payload_id) JOIN fetcher AS f USING (fetcher_id)
-             LEFT JOIN log ON log.attr_path = n.attr_path
-         ORDER BY n.place NULLS LAST, n.started_key, n.order_jitter, n.attr_path, n.fetcher_id"
+        include_str!("../sql/inspect/peek.sql"),
+        open_slots = OPEN_SLOTS,
+        bumped = BUMPED,
+        free = FREE,
+        bytes_max = ANSWER_BYTES_MAX
     );
     let (since, like) = (question.held_since(now), like(pattern));
     let next = question.rows(sql, vec![Box::new(since), Box::new(rows(limit)), Box::new(like)], |row| {
@@ -57,13 +32,13 @@ pub(super) async fn peek(
     });
     let (mut jobs, mut paths, mut bytes) = (Vec::new(), HashSet::new(), 0);
     let mut begun: HashMap<i16, i64> = HashMap::new();
-    for (class, places, job) in next.await? {
+    for (class, slots, job) in next.await? {
         if jobs.len() == limit {
             break;
         }
         let begun = begun.entry(class).or_default();
         // The first job of a path holds the others.
-        if paths.contains(&job.attr_path) || *begun == places {
+        if paths.contains(&job.attr_path) || *begun == slots {
             continue;
         }
         *begun += 1;
@@ -80,8 +55,8 @@ pub(super) async fn peek(
 pub(super) async fn waiting(question: &mut Question<'_>, now: i64) -> Result<Waiting, StorageError> {
     let since = question.held_since(now);
     let sql = format!(
-        "WITH {PLACES}, {FREE} SELECT places > 0, class, attr_path FROM free
-         ORDER BY places > 0 DESC, started_key, order_jitter, attr_path LIMIT 1"
+        "WITH {OPEN_SLOTS}, {FREE} SELECT slots > 0, class, attr_path FROM free
+         ORDER BY slots > 0 DESC, started_key, order_jitter, attr_path LIMIT 1"
     );
     let read = |row: &_| Ok((get::<bool>(row, 0)?, get::<i16>(row, 1)?, get::<String>(row, 2)?));
     let first = question.rows(sql, vec![Box::new(since), Box::new(1_i64), Box::new(None::<String>)], read);
@@ -94,10 +69,7 @@ pub(super) async fn waiting(question: &mut Question<'_>, now: i64) -> Result<Wai
         });
     }
     let held = question.rows(
-        "WITH held AS MATERIALIZED (
-             SELECT h.started, g.order_jitter, g.attr_path FROM in_flight AS h CROSS JOIN LATERAL ready_groups(ARRAY[h.attr_path]) AS g
-             WHERE h.is_held ORDER BY CASE WHEN h.is_held THEN h.started END, g.order_jitter, g.attr_path LIMIT $1)
-         SELECT attr_path, started, (SELECT count(*) FROM held) FROM held ORDER BY started, order_jitter, attr_path LIMIT 1",
+        include_str!("../sql/inspect/held_groups.sql"),
         vec![Box::new(HeldJobs::COUNTED_MAX.cast_signed())],
         |row| Ok((get::<String>(row, 0)?, get::<i64>(row, 1)?, super::question::count(row, 2)?)),
     );

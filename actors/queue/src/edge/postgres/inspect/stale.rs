@@ -10,19 +10,10 @@ pub(super) async fn stale(
     before: i64,
     limit: usize,
 ) -> Result<Vec<StaleGroup>, StorageError> {
-    let class = class("g.attr_path", "f.name");
-    // The second part is not read if the first has enough rows.
     let ordered = format!(
-        "(SELECT g.attr_path, f.name, g.run_started, log.started, g.added
-          FROM log JOIN {NEWEST} AS g USING (attr_path) JOIN fetcher AS f USING (fetcher_id)
-          WHERE log.started < $1
-          ORDER BY log.started, g.order_jitter, g.attr_path, g.fetcher_id LIMIT $2)
-         UNION ALL
-         (SELECT g.attr_path, f.name, g.run_started, NULL, g.added
-          FROM {NEWEST} AS g JOIN fetcher AS f USING (fetcher_id)
-          WHERE g.added < $1 AND NOT g.is_dequeued AND NOT EXISTS (SELECT 1 FROM log WHERE log.attr_path = g.attr_path)
-          ORDER BY g.fetcher_id, g.run_started, {class}, g.order_jitter, g.attr_path LIMIT $2)
-         LIMIT $2"
+        include_str!("../sql/inspect/stale_groups.sql"),
+        newest = NEWEST,
+        class = class("g.attr_path", "f.name")
     );
     let sql = within("octet_length(attr_path) + octet_length(name)", &ordered);
     let read = |row: &_| {

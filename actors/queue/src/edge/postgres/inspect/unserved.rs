@@ -8,7 +8,7 @@ use orchestrator_queue_rules::{
 use super::{
     peek::FREE,
     question::{Question, count},
-    sql::PLACES,
+    sql::OPEN_SLOTS,
 };
 use crate::{
     edge::postgres::{
@@ -21,16 +21,7 @@ use crate::{
 /// Holds or releases a shared lock of this session, which tells others that workers of its instance have
 /// asked a short time ago. Returns whether another session holds it. The lock ends with the session.
 pub(super) async fn share_presence(session: &mut Session, is_present: bool) -> Result<bool, StorageError> {
-    let sql = "WITH name AS (SELECT hashtextextended(current_schema() || ' workers', 0) AS name), holder AS MATERIALIZED (
-            SELECT l.pid FROM pg_locks AS l, name
-            WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
-                AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-                AND (l.classid::bigint << 32) | l.objid::bigint = name.name
-        ), own AS (SELECT EXISTS (SELECT 1 FROM holder WHERE pid = pg_backend_pid()) AS is_held)
-        SELECT EXISTS (SELECT 1 FROM holder WHERE pid <> pg_backend_pid()), CASE
-            WHEN $1 AND NOT own.is_held THEN pg_try_advisory_lock_shared(name.name)
-            WHEN NOT $1 AND own.is_held THEN pg_advisory_unlock_shared(name.name) END
-        FROM name, own";
+    let sql = include_str!("../sql/inspect/share_presence.sql");
     let rows = session.query("looking for workers", sql, vec![Box::new(is_present)]).await?;
     single(&rows)
 }
@@ -53,7 +44,8 @@ pub(super) async fn unserved(
     if times.shows_work(now, question.settings.hold_secs) {
         return Ok(None);
     }
-    let sql = format!("WITH {PLACES}, {FREE} SELECT count(*), count(*) FILTER (WHERE places > 0) FROM free");
+    let sql =
+        format!("WITH {OPEN_SLOTS}, {FREE} SELECT count(*), count(*) FILTER (WHERE slots > 0) FROM free");
     let (since, most) = (question.held_since(now), HeldJobs::COUNTED_MAX.cast_signed());
     let counted = question.row(sql, vec![Box::new(since), Box::new(most), Box::new(None::<String>)], |row| {
         Ok((count(row, 0)?.min(HeldJobs::COUNTED_MAX), count(row, 1)?.min(HeldJobs::COUNTED_MAX)))

@@ -151,33 +151,14 @@ impl Target for PostgresTarget {
         self.connection.refuse_live()?;
         refuse_rows(&mut self.connection)?;
         let oldest = oldest_attempt.map_or(i64::MAX, |started| started.max(0) / DAY_SECS * DAY_SECS);
-        let instance = &self.instance;
-        // A process that was suspended for long must not go on. Attempts of the days before this one leave
-        // together.
-        self.connection.batch(
-            ACTION,
-            &format!(
-                "UPDATE instance SET incarnation = -incarnation WHERE incarnation > 0;
-                 DELETE FROM incarnation;
-                 INSERT INTO instance (instance, incarnation, host, socket, lease_until, is_locked)
-                     VALUES ('{instance}', 0, '', '', clock_timestamp(), false) ON CONFLICT DO NOTHING;
-                 DO $$
-                 DECLARE
-                     today bigint := floor(extract(epoch FROM clock_timestamp()))::bigint / {DAY_SECS} * {DAY_SECS};
-                     part name;
-                 BEGIN
-                     FOR part IN SELECT c.relname FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
-                                 WHERE i.inhparent = 'attempt'::regclass AND c.relname <> 'attempt_other' LOOP
-                         EXECUTE format('DROP TABLE %I', part);
-                     END LOOP;
-                     IF {oldest} < today THEN
-                         EXECUTE format('CREATE TABLE attempt_{oldest} PARTITION OF attempt FOR VALUES FROM ({oldest}) TO (%s)', today);
-                     END IF;
-                     PERFORM keep_attempts(today, {max});
-                 END $$;",
-                max = i64::MAX
-            ),
-        )?;
+        let begin = format!(
+            include_str!("../sql/migration/begin.sql"),
+            instance = self.instance,
+            oldest = oldest,
+            day_secs = DAY_SECS,
+            max = i64::MAX
+        );
+        self.connection.batch(ACTION, &begin)?;
         let sql = "INSERT INTO property VALUES ('migration', $1)";
         self.connection.query(ACTION, sql, vec![Box::new(json(state))])?;
         self.connection.batch(ACTION, "COMMIT")
@@ -220,32 +201,14 @@ impl Target for PostgresTarget {
         let tables = Table::ALL.map(sql::stored_in).join(", ");
         self.connection.batch(ACTION, &format!("ANALYZE payload, {tables}"))?;
         self.connection.batch(ACTION, "BEGIN; SET LOCAL synchronous_commit = on")?;
-        let (instance, first, incarnation) = (&self.instance, sql::FIRST_HANDOUT, counters.incarnation);
-        let fetcher = counters.fetcher.max(1);
-        self.connection.batch(
-            ACTION,
-            &format!(
-                "-- Jobs in flight whose records are gone keep their hold.
-                 INSERT INTO in_flight (attr_path, handout_id, started, fetcher_id, runs, class, had_log, is_held, delivered)
-                     SELECT l.attr_path, row_number() OVER (ORDER BY l.started, l.attr_path), l.started, coalesce(f.fetcher_id, 0),
-                         '{{}}', 0, false, true, 2
-                     FROM log AS l
-                         LEFT JOIN LATERAL (
-                             SELECT a.fetcher FROM attempt AS a WHERE a.attr_path = l.attr_path AND a.started = l.started
-                             ORDER BY a.handout_id DESC LIMIT 1) AS a ON true
-                         LEFT JOIN fetcher AS f ON f.name = a.fetcher
-                     WHERE l.finished IS NULL AND NOT EXISTS (SELECT 1 FROM in_flight AS i WHERE i.attr_path = l.attr_path);
-                 -- Undelivered hand-outs are undone by the next start of the instance, or by another one.
-                 INSERT INTO incarnation (incarnation, instance) SELECT DISTINCT h.handout_id >> 32, '{instance}'
-                     FROM (SELECT handout_id FROM in_flight WHERE handout_id >= {first}
-                           UNION ALL SELECT handout_id FROM bump WHERE handout_id IS NOT NULL) AS h;
-                 UPDATE instance SET incarnation = {incarnation} WHERE instance = '{instance}' AND {incarnation} > 0;
-                 SELECT setval('incarnation_number', greatest({incarnation}, s.last_value)) FROM incarnation_number AS s;
-                 SELECT setval('failure_number', greatest((SELECT max(number) FROM failure), s.last_value)) FROM failure_number AS s;
-                 SELECT setval(pg_get_serial_sequence('fetcher', 'fetcher_id'), greatest({fetcher}, (SELECT max(fetcher_id) FROM fetcher)));
-                 SELECT setval(pg_get_serial_sequence('bump', 'number'), greatest(1, (SELECT max(number) FROM bump)));"
-            ),
-        )?;
+        let complete = format!(
+            include_str!("../sql/migration/complete.sql"),
+            instance = self.instance,
+            first = sql::FIRST_HANDOUT,
+            incarnation = counters.incarnation,
+            fetcher = counters.fetcher.max(1)
+        );
+        self.connection.batch(ACTION, &complete)?;
         self.make_ready(derived)?;
         self.connection.batch(ACTION, "ANALYZE ready")?;
         let rules = serde_json::to_string(&self.rules).unwrap_or_default();

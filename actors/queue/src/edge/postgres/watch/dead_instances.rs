@@ -20,17 +20,7 @@ pub(super) struct DeadInstances {
 /// Finds instances of `schema` whose leases are over. A stop unlocks the place, so that its instance is none
 /// of them.
 pub(super) async fn look(session: &mut Session, schema: &str) -> Result<DeadInstances, StorageError> {
-    let sql = format!(
-        "SELECT d.*, count(*) OVER () AS instances FROM (
-             SELECT i.instance, i.host, floor(extract(epoch FROM i.lease_until))::bigint AS ended,
-                 (SELECT count(*) FROM {schema}.fetcher AS f WHERE f.instance = i.instance AND strpos(f.name, '.') = 0) AS fetchers,
-                 (SELECT count(*) FROM {schema}.in_flight AS j JOIN {schema}.incarnation AS n ON n.incarnation = j.handout_id >> 32
-                  WHERE n.instance = i.instance AND j.is_held) AS jobs
-             FROM {schema}.instance AS i
-             WHERE i.lease_until < clock_timestamp() AND (i.incarnation > 0 OR i.is_locked)) AS d
-         WHERE d.fetchers > 0 OR d.jobs > 0 OR d.ended > extract(epoch FROM clock_timestamp()) - $1::bigint
-         ORDER BY d.ended DESC LIMIT 1"
-    );
+    let sql = format!(include_str!("../sql/watch/dead_instances.sql"), schema = schema);
     let rows = session.query("looking for dead instances", sql, vec![Box::new(NAMED_SECS)]).await?;
     let Some(row) = rows.first() else { return Ok(DeadInstances::default()) };
     let (instance, host): (String, String) = (get(row, "instance")?, get(row, "host")?);

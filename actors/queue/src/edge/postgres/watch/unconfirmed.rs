@@ -22,15 +22,7 @@ pub(super) async fn warn_of_loss(session: &mut Session) -> Result<(), StorageErr
 
 /// Finds the commit of the queue that waits longest.
 pub(super) async fn look(session: &mut Session, endpoint: &str) -> Result<Option<Finding>, StorageError> {
-    let sql = format!(
-        "SELECT a.pid, extract(epoch FROM clock_timestamp() - a.query_start)::float8 AS secs,
-             current_setting('synchronous_standby_names') AS names,
-             (SELECT string_agg(format('%s: %s, %s', r.application_name, coalesce(r.state, 'hidden state'), coalesce(r.sync_state, 'hidden')), '; ')
-              FROM pg_stat_replication AS r) AS standbys
-         FROM pg_stat_activity AS a
-         WHERE {OF_QUEUE} AND a.wait_event = 'SyncRep' AND a.query_start < clock_timestamp() - make_interval(secs => $1)
-         ORDER BY a.query_start LIMIT 1"
-    );
+    let sql = format!(include_str!("../sql/watch/unconfirmed_commit.sql"), of_queue = OF_QUEUE);
     let rows = session.query(ACTION, sql, vec![Box::new(WAIT_SECS)]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let (names, secs): (String, f64) = (get(row, "names")?, get(row, "secs")?);
