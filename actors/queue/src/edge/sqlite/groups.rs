@@ -168,25 +168,5 @@ pub(super) fn key(row: &Row<'_>, fetcher_id: i64) -> rusqlite::Result<GroupKey> 
 /// Rebuilds the table from the original's tables. Scans all rows, so it is used for adoption and
 /// repair only, and after the limits have changed.
 pub(super) fn rebuild(conn: &Connection) -> rusqlite::Result<()> {
-    conn.execute_batch(&format!(
-        "DELETE FROM orchestrator_group;
-         INSERT INTO orchestrator_group (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
-         SELECT q.fetcher_id, q.fetcher_run_started,
-             (log.attr_path IS NOT NULL AND log.finished IS NULL) + 2 * orchestrator_class(q.attr_path, f.name),
-             ifnull(q.last_started, {NULL_KEY_SQL}), ifnull(q.order_jitter, {NULL_KEY_SQL}), q.attr_path
-         FROM queue AS q LEFT JOIN log USING (attr_path)
-             LEFT JOIN fetchers AS f ON f.fetcher_id = q.fetcher_id
-         WHERE q.is_dequeued = 0
-             AND NOT EXISTS (
-                 SELECT 1 FROM orchestrator_deleted_run AS d
-                 WHERE d.fetcher_id = q.fetcher_id AND d.run_started = q.fetcher_run_started)
-             AND NOT EXISTS (
-                 SELECT 1 FROM fetcher_runs AS r JOIN queue AS newer
-                     ON newer.fetcher_run_started = r.run_started AND newer.fetcher_id = r.fetcher_id
-                     AND newer.attr_path = q.attr_path
-                 WHERE r.fetcher_id = q.fetcher_id AND r.run_started > q.fetcher_run_started
-                     AND NOT EXISTS (
-                         SELECT 1 FROM orchestrator_deleted_run AS d
-                         WHERE d.fetcher_id = r.fetcher_id AND d.run_started = r.run_started));"
-    ))
+    conn.execute_batch(&format!(include_str!("sql/rebuild_groups.sql"), null_key = NULL_KEY_SQL))
 }

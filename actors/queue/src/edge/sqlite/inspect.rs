@@ -139,24 +139,14 @@ impl Questions for Inspector {
 
 /// Scans indexes of all rows and waiting jobs.
 fn runs(conn: &Connection) -> rusqlite::Result<Vec<RunCount>> {
-    conn.prepare_cached(
-        "SELECT f.name, r.run_started, r.is_complete, d.run_started IS NOT NULL,
-             (SELECT count(*) FROM queue AS q
-              WHERE q.fetcher_run_started = r.run_started AND q.fetcher_id = r.fetcher_id),
-             iif(d.run_started IS NULL,
-                 (SELECT count(*) FROM orchestrator_group AS g
-                  WHERE g.fetcher_id = r.fetcher_id AND g.run_started = r.run_started), 0)
-         FROM fetcher_runs AS r JOIN fetchers AS f USING (fetcher_id)
-             LEFT JOIN orchestrator_deleted_run AS d USING (fetcher_id, run_started)
-         ORDER BY f.fetcher_id, r.run_started",
-    )?
-    .query_map([], |row| {
-        let run = RunId { fetcher: row.get(0)?, started: row.get(1)? };
-        let state = RunState { run, complete: row.get::<_, i64>(2)? != 0 };
-        let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
-        Ok(RunCount { state, deleted: row.get(3)?, rows: count(4)?, waiting: count(5)? })
-    })?
-    .collect()
+    conn.prepare_cached(include_str!("sql/inspect/runs.sql"))?
+        .query_map([], |row| {
+            let run = RunId { fetcher: row.get(0)?, started: row.get(1)? };
+            let state = RunState { run, complete: row.get::<_, i64>(2)? != 0 };
+            let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
+            Ok(RunCount { state, deleted: row.get(3)?, rows: count(4)?, waiting: count(5)? })
+        })?
+        .collect()
 }
 
 /// Next jobs in the order of hand-outs at `now`, as if none ended meanwhile.
@@ -225,14 +215,7 @@ fn section_start(
     before: i64,
     limit: usize,
 ) -> rusqlite::Result<Vec<GroupKey>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT started_key, jitter_key, attr_path FROM orchestrator_group AS g
-         WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3 AND (started_key < ?4 OR started_key = ?6)
-             AND orchestrator_matches(?7, attr_path)
-             AND NOT EXISTS (SELECT 1 FROM orchestrator_deleted_run AS d
-                             WHERE d.fetcher_id = g.fetcher_id AND d.run_started = g.run_started)
-         ORDER BY started_key, jitter_key, attr_path LIMIT ?5",
-    )?;
+    let mut statement = conn.prepare_cached(include_str!("sql/inspect/first_groups.sql"))?;
     let (run, held) = (section.run_started, column(section));
     let pattern = pattern.map(Pattern::as_str);
     let mut found =

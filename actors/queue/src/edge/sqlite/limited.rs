@@ -103,19 +103,7 @@ pub(super) fn add_function(conn: &Connection, limits: &Arc<Limits>) -> rusqlite:
 /// Records all jobs in flight again after the limits have changed. The fetcher of a job is that of its
 /// attempt.
 pub(super) fn rebuild(conn: &Connection) -> rusqlite::Result<()> {
-    conn.execute_batch(
-        "DELETE FROM orchestrator_limited;
-         INSERT INTO orchestrator_limited (attr_path, fetcher)
-         SELECT attr_path, fetcher FROM (
-             SELECT a.attr_path, a.fetcher, max(a.handout_id)
-             FROM orchestrator_attempt AS a CROSS JOIN log
-                 ON log.attr_path = a.attr_path AND log.started = a.started AND log.finished IS NULL
-             GROUP BY a.attr_path)
-         WHERE orchestrator_class(attr_path, fetcher) > 0;
-         INSERT INTO orchestrator_limited (attr_path, fetcher)
-         SELECT attr_path, NULL FROM log WHERE finished IS NULL AND orchestrator_class(attr_path, NULL) > 0
-         ON CONFLICT DO NOTHING",
-    )
+    conn.execute_batch(include_str!("sql/rebuild_limited.sql"))
 }
 
 /// Tells the patterns of limits apart; 0 without limits.

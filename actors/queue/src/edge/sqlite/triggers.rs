@@ -15,116 +15,14 @@ pub(super) const OWN_VERSION: i64 = 1;
 /// Number of objects with our prefix: ten tables, an index, eight triggers.
 const OWN_OBJECTS: i64 = 19;
 
-const OWN_TABLES: &str = "
-CREATE TABLE IF NOT EXISTS orchestrator_meta (
-    name text PRIMARY KEY,
-    value integer NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS orchestrator_group (
-    fetcher_id integer NOT NULL,
-    run_started integer NOT NULL,
-    held integer NOT NULL,
-    started_key integer NOT NULL,
-    jitter_key integer NOT NULL,
-    attr_path text NOT NULL,
-    PRIMARY KEY (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS orchestrator_deleted_run (
-    fetcher_id integer NOT NULL,
-    run_started integer NOT NULL,
-    PRIMARY KEY (fetcher_id, run_started)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS orchestrator_handout (
-    handout_id integer PRIMARY KEY,
-    attr_path text NOT NULL UNIQUE,
-    fetcher_id integer NOT NULL,
-    started integer NOT NULL,
-    runs text NOT NULL,
-    had_log integer NOT NULL,
-    previous_started integer,
-    previous_finished integer,
-    previous_exit_code integer,
-    delivered integer NOT NULL DEFAULT 0
-) STRICT;
-CREATE TABLE IF NOT EXISTS orchestrator_attempt (
-    started integer NOT NULL,
-    handout_id integer NOT NULL,
-    attr_path text NOT NULL,
-    fetcher text,
-    connection text NOT NULL,
-    previous_started integer,
-    previous_finished integer,
-    previous_exit_code integer,
-    PRIMARY KEY (started, handout_id)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS orchestrator_failure (
-    number integer PRIMARY KEY,
-    attr_path text NOT NULL,
-    started integer NOT NULL,
-    finished integer NOT NULL,
-    exit_code integer NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS orchestrator_run (
-    fetcher_id integer NOT NULL,
-    run_started integer NOT NULL,
-    added integer NOT NULL,
-    PRIMARY KEY (fetcher_id, run_started)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS orchestrator_bump (
-    attr_path text PRIMARY KEY,
-    number integer NOT NULL,
-    handout_id integer
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS orchestrator_limited (
-    attr_path text PRIMARY KEY,
-    fetcher text
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS orchestrator_offer (
-    attr_path text NOT NULL,
-    fetcher_id integer NOT NULL,
-    claim text NOT NULL,
-    state integer NOT NULL DEFAULT 0,
-    exit_code integer,
-    seconds integer,
-    finished integer,
-    PRIMARY KEY (attr_path, fetcher_id)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS orchestrator_handout_delivered ON orchestrator_handout (started) WHERE delivered = 1;";
+const OWN_TABLES: &str = include_str!("sql/own_tables.sql");
 
-/// Removes the group of `$attr` and `$fetcher` from every position that its rows allow.
-const CLEAR_GROUP: &str = "
-    DELETE FROM orchestrator_group
-    WHERE (fetcher_id, run_started, held, started_key, jitter_key, attr_path) IN (
-        SELECT q.fetcher_id, q.fetcher_run_started, h.held, ifnull(q.last_started, $min), ifnull(q.order_jitter, $min),
-            q.attr_path
-        FROM queue AS q CROSS JOIN ($held_rows) AS h
-        WHERE q.attr_path = $attr AND ($fetcher IS NULL OR q.fetcher_id = $fetcher));";
+/// Parts of the triggers. `$attr` and `$fetcher` are those of the group, or NULL for all fetchers.
+const CLEAR_GROUP: &str = include_str!("sql/trigger_clears_group.sql");
 
-/// Removes the group of the row OLD from the position of its old key.
-const CLEAR_OLD: &str = "
-    DELETE FROM orchestrator_group
-    WHERE fetcher_id = OLD.fetcher_id AND run_started = OLD.fetcher_run_started AND held IN ($held_values)
-        AND started_key = ifnull(OLD.last_started, $min) AND jitter_key = ifnull(OLD.order_jitter, $min)
-        AND attr_path = OLD.attr_path;";
+const CLEAR_OLD: &str = include_str!("sql/trigger_clears_old_position.sql");
 
-/// Inserts the group at its position if it is ready.
-const INSERT_GROUP: &str = "
-    INSERT INTO orchestrator_group (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
-    SELECT q.fetcher_id, q.fetcher_run_started,
-        EXISTS (SELECT 1 FROM log WHERE log.attr_path = $attr AND log.finished IS NULL),
-        ifnull(q.last_started, $min), ifnull(q.order_jitter, $min), q.attr_path
-    FROM queue AS q
-    WHERE q.attr_path = $attr AND ($fetcher IS NULL OR q.fetcher_id = $fetcher) AND q.is_dequeued = 0
-        AND NOT EXISTS (
-            SELECT 1 FROM orchestrator_deleted_run AS d
-            WHERE d.fetcher_id = q.fetcher_id AND d.run_started = q.fetcher_run_started)
-        AND NOT EXISTS (
-            SELECT 1 FROM queue AS newer
-            WHERE newer.attr_path = $attr AND newer.fetcher_id = q.fetcher_id
-                AND newer.fetcher_run_started > q.fetcher_run_started
-                AND NOT EXISTS (
-                    SELECT 1 FROM orchestrator_deleted_run AS d
-                    WHERE d.fetcher_id = newer.fetcher_id AND d.run_started = newer.fetcher_run_started));";
+const INSERT_GROUP: &str = include_str!("sql/trigger_inserts_group.sql");
 
 /// Creates our tables and triggers and fills the tables of groups and limited jobs, unless all of them
 /// exist for these limits. Runs in the caller's transaction. The inner error is the version of a newer
@@ -170,12 +68,7 @@ fn own_objects(conn: &Connection) -> rusqlite::Result<i64> {
 /// Records the runs that another program added, with the current time, and forgets those that it
 /// removed. Runs in the caller's transaction.
 pub(super) fn adopt_runs(conn: &Connection) -> rusqlite::Result<()> {
-    conn.execute_batch(
-        "INSERT INTO orchestrator_run (fetcher_id, run_started, added)
-             SELECT fetcher_id, run_started, unixepoch() FROM fetcher_runs WHERE true ON CONFLICT DO NOTHING;
-         DELETE FROM orchestrator_run
-             WHERE (fetcher_id, run_started) NOT IN (SELECT fetcher_id, run_started FROM fetcher_runs);",
-    )
+    conn.execute_batch(include_str!("sql/adopt_runs.sql"))
 }
 
 /// Grows with every opening of this database. Runs in the caller's transaction.
@@ -202,7 +95,7 @@ fn triggers(limits: &Limits) -> String {
     let mut sql = String::new();
     let mut add = |name: &str, event: &str, body: &str| {
         sql += &format!(
-            "DROP TRIGGER IF EXISTS orchestrator_{name};\nCREATE TRIGGER orchestrator_{name} AFTER {event}\nBEGIN{body}\nEND;\n"
+            "DROP TRIGGER IF EXISTS orchestrator_{name};\nCREATE TRIGGER orchestrator_{name} AFTER {event}\nBEGIN\n{body}END;\n"
         );
     };
     add("queue_insert", "INSERT ON queue", &new_group);

@@ -11,35 +11,13 @@ pub(super) fn in_flight(
     pattern: Option<&Pattern>,
     limit: usize,
 ) -> rusqlite::Result<Vec<Attempt>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT l.attr_path, l.started, NULL, NULL, a.fetcher, a.connection, max(a.handout_id)
-         FROM (SELECT attr_path, started FROM log WHERE finished IS NULL AND orchestrator_matches(?2, attr_path)
-               ORDER BY started, attr_path LIMIT ?1) AS l
-             LEFT JOIN orchestrator_attempt AS a ON a.started = l.started AND a.attr_path = l.attr_path
-         GROUP BY l.attr_path ORDER BY l.started, l.attr_path",
-    )?;
+    let mut statement = conn.prepare_cached(include_str!("../sql/inspect/in_flight.sql"))?;
     collect(statement.query(params![rows(limit), pattern.map(Pattern::as_str)])?)
 }
 
 /// Newest first. Scans the log and the attempts.
 pub(super) fn failed(conn: &Connection, which: &FailedAttempts) -> rusqlite::Result<Vec<Attempt>> {
-    let mut statement = conn.prepare_cached(
-        "WITH ended AS MATERIALIZED (
-             SELECT attr_path, started, finished, exit_code, 9223372036854775807 AS next FROM log
-             WHERE started >= ?1 AND iif(?2 IS NULL, exit_code <> 0, exit_code = ?2)
-                 AND orchestrator_matches(?4, attr_path)
-             UNION ALL
-             SELECT attr_path, previous_started, previous_finished, previous_exit_code, handout_id
-             FROM orchestrator_attempt
-             WHERE previous_started >= ?1
-                 AND iif(?2 IS NULL, previous_exit_code <> 0, previous_exit_code = ?2)
-                 AND orchestrator_matches(?4, attr_path)
-             ORDER BY 2 DESC, 1 DESC, 5 DESC LIMIT ?3)
-         SELECT e.attr_path, e.started, e.finished, e.exit_code, a.fetcher, a.connection, max(a.handout_id)
-         FROM ended AS e LEFT JOIN orchestrator_attempt AS a
-             ON a.started = e.started AND a.attr_path = e.attr_path AND a.handout_id < e.next
-         GROUP BY e.attr_path, e.next ORDER BY e.started DESC, e.attr_path DESC, e.next DESC",
-    )?;
+    let mut statement = conn.prepare_cached(include_str!("../sql/inspect/failed_attempts.sql"))?;
     let since = which.since.unwrap_or(i64::MIN);
     let pattern = which.pattern.as_ref().map(Pattern::as_str);
     collect(statement.query(params![since, which.exit_code, rows(which.limit), pattern])?)

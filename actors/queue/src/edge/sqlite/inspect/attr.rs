@@ -53,21 +53,12 @@ pub(super) fn attr(
 
 /// Newest runs first.
 fn listed(conn: &Connection, attr_path: &str) -> rusqlite::Result<Vec<ListedRow>> {
-    conn.prepare_cached(
-        "SELECT f.name, q.fetcher_run_started, r.added, q.is_dequeued
-         FROM queue AS q JOIN fetchers AS f ON f.fetcher_id = q.fetcher_id
-             LEFT JOIN orchestrator_run AS r ON r.fetcher_id = q.fetcher_id AND r.run_started = q.fetcher_run_started
-         WHERE q.attr_path = ?1
-             AND NOT EXISTS (
-                 SELECT 1 FROM orchestrator_deleted_run AS d
-                 WHERE d.fetcher_id = q.fetcher_id AND d.run_started = q.fetcher_run_started)
-         ORDER BY q.fetcher_run_started DESC, f.name LIMIT ?2",
-    )?
-    .query_map(params![attr_path, LISTED_MAX], |row| {
-        let run = RunId { fetcher: row.get(0)?, started: row.get(1)? };
-        Ok(ListedRow { run, added: row.get(2)?, handed_out: row.get::<_, i64>(3)? != 0 })
-    })?
-    .collect()
+    conn.prepare_cached(include_str!("../sql/inspect/listed_rows.sql"))?
+        .query_map(params![attr_path, LISTED_MAX], |row| {
+            let run = RunId { fetcher: row.get(0)?, started: row.get(1)? };
+            Ok(ListedRow { run, added: row.get(2)?, handed_out: row.get::<_, i64>(3)? != 0 })
+        })?
+        .collect()
 }
 
 /// Position from 1. Bumped groups come first.
@@ -109,25 +100,20 @@ fn section_before(
     key: &GroupKey,
     started_before: i64,
 ) -> rusqlite::Result<u64> {
-    conn.prepare_cached(
-        "SELECT count(*) FROM orchestrator_group
-         WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3 AND (started_key < ?4 OR started_key = ?5)
-             AND started_key <= ?6
-             AND (started_key, jitter_key, attr_path, fetcher_id) < (?6, ?7, ?8, ?9)",
-    )?
-    .query_row(
-        params![
-            section.fetcher_id,
-            section.run_started,
-            column(section),
-            started_before,
-            NULL_KEY,
-            to_key(key.last_started),
-            to_key(key.order_jitter),
-            key.attr_path,
-            key.fetcher_id
-        ],
-        |row| row.get::<_, i64>(0),
-    )
-    .map(i64::unsigned_abs)
+    conn.prepare_cached(include_str!("../sql/inspect/groups_before.sql"))?
+        .query_row(
+            params![
+                section.fetcher_id,
+                section.run_started,
+                column(section),
+                started_before,
+                NULL_KEY,
+                to_key(key.last_started),
+                to_key(key.order_jitter),
+                key.attr_path,
+                key.fetcher_id
+            ],
+            |row| row.get::<_, i64>(0),
+        )
+        .map(i64::unsigned_abs)
 }

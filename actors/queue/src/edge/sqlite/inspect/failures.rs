@@ -7,12 +7,7 @@ use rusqlite::{Connection, params};
 /// Oldest first, with numbers above `after`. Reads only these jobs, and the attempts of the seconds in which
 /// they were handed out.
 pub(super) fn failures(conn: &Connection, after: i64, limit: usize) -> rusqlite::Result<Vec<FailedJob>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT number, attr_path, started, finished, exit_code, (
-             SELECT a.fetcher FROM orchestrator_attempt AS a
-             WHERE a.started = f.started AND a.attr_path = f.attr_path ORDER BY a.handout_id DESC LIMIT 1)
-         FROM orchestrator_failure AS f WHERE number > ?1 ORDER BY number LIMIT ?2",
-    )?;
+    let mut statement = conn.prepare_cached(include_str!("../sql/inspect/failures.sql"))?;
     let found = statement.query(params![after, rows(limit)])?;
     let read = |row: &rusqlite::Row<'_>| {
         Ok(FailedJob {

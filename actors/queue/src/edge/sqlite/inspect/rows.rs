@@ -3,14 +3,7 @@
 use orchestrator_queue_rules::storage::Counts;
 use rusqlite::{Connection, Row, Rows};
 
-/// Condition on a row `q` of `queue`: its run is not deleted, and no newer run of its fetcher lists the path.
-pub(super) const IS_NEWEST: &str = "NOT EXISTS (
-        SELECT 1 FROM orchestrator_deleted_run AS d
-        WHERE d.fetcher_id = q.fetcher_id AND d.run_started = q.fetcher_run_started)
-    AND NOT EXISTS (
-        SELECT 1 FROM queue AS newer
-        WHERE newer.attr_path = q.attr_path AND newer.fetcher_id = q.fetcher_id
-            AND newer.fetcher_run_started > q.fetcher_run_started)";
+pub(super) const IS_NEWEST: &str = include_str!("../sql/inspect/is_newest.sql");
 /// Maximum size of the texts in an answer, in bytes. Rows beyond it are left out.
 pub(super) const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Maximum length of a payload in an answer, in characters.

@@ -33,26 +33,14 @@ pub(super) fn last_runs(conn: &Connection) -> rusqlite::Result<Vec<(String, i64)
 pub(super) fn sample(conn: &Connection, options: &Options, now: i64) -> rusqlite::Result<Sample> {
     let waiting = count(conn, "SELECT count(*) FROM orchestrator_group")?;
     let (day, hour) = (now.saturating_sub(DAY_SECS), now.saturating_sub(HOUR_SECS));
-    let (in_flight, last_done, last) = conn.query_row(
-        "SELECT count(*) FILTER (WHERE finished >= ?1 AND exit_code = 0),
-             count(*) FILTER (WHERE finished >= ?1 AND exit_code <> 0),
-             count(*) FILTER (WHERE finished >= ?2 AND exit_code IS NOT NULL),
-             min(started) FILTER (WHERE started >= ?2),
-             count(*) FILTER (WHERE finished IS NULL),
-             max(finished) FILTER (WHERE exit_code IS NOT NULL) FROM log",
-        [day, hour],
-        |row| Ok((row.get::<_, i64>(4)?.unsigned_abs(), row.get(5)?, counted(row)?)),
-    )?;
-    // An attempt began after the end of the one before it.
-    let (attempts, oldest, earlier) = conn.query_row(
-        "SELECT count(*) FILTER (WHERE previous_finished >= ?1 AND previous_exit_code = 0),
-             count(*) FILTER (WHERE previous_finished >= ?1 AND previous_exit_code <> 0),
-             count(*) FILTER (WHERE previous_finished >= ?2 AND previous_exit_code IS NOT NULL),
-             min(started) FILTER (WHERE started >= ?2),
-             count(*), min(started) FROM orchestrator_attempt WHERE started >= ?1",
-        [day, hour],
-        |row| Ok((row.get::<_, i64>(4)?.unsigned_abs(), row.get::<_, Option<i64>>(5)?, counted(row)?)),
-    )?;
+    let (in_flight, last_done, last) =
+        conn.query_row(include_str!("../sql/inspect/log_sample.sql"), [day, hour], |row| {
+            Ok((row.get::<_, i64>(4)?.unsigned_abs(), row.get(5)?, counted(row)?))
+        })?;
+    let (attempts, oldest, earlier) =
+        conn.query_row(include_str!("../sql/inspect/attempt_sample.sql"), [day, hour], |row| {
+            Ok((row.get::<_, i64>(4)?.unsigned_abs(), row.get::<_, Option<i64>>(5)?, counted(row)?))
+        })?;
     let is_cut =
         options.attempts > 0 && attempts + TRIMMED_MAX >= options.attempts && !has_attempt_before(conn, day)?;
     let first = [last.first_in_hour, earlier.first_in_hour].into_iter().flatten().min();
@@ -82,13 +70,5 @@ fn has_attempt_before(conn: &Connection, time: i64) -> rusqlite::Result<bool> {
 }
 
 fn oldest_waiting(conn: &Connection) -> rusqlite::Result<Option<i64>> {
-    conn.query_row(
-        "SELECT min(r.added) FROM orchestrator_run AS r
-         WHERE EXISTS (SELECT 1 FROM orchestrator_group AS g
-                       WHERE g.fetcher_id = r.fetcher_id AND g.run_started = r.run_started)
-             AND NOT EXISTS (SELECT 1 FROM orchestrator_deleted_run AS d
-                             WHERE d.fetcher_id = r.fetcher_id AND d.run_started = r.run_started)",
-        [],
-        |row| row.get(0),
-    )
+    conn.query_row(include_str!("../sql/inspect/oldest_waiting.sql"), [], |row| row.get(0))
 }

@@ -24,13 +24,10 @@ pub(super) fn stale(conn: &Connection, before: i64, limit: usize) -> rusqlite::R
 }
 
 fn handed_out_before(conn: &Connection, before: i64, limit: usize) -> rusqlite::Result<Vec<StaleGroup>> {
-    let mut statement = conn.prepare_cached(
-        &format!("SELECT q.attr_path, f.name, q.fetcher_run_started, q.last_started, r.added
-         FROM queue AS q JOIN fetchers AS f USING (fetcher_id)
-             LEFT JOIN orchestrator_run AS r ON r.fetcher_id = q.fetcher_id AND r.run_started = q.fetcher_run_started
-         WHERE q.last_started < ?1 AND {IS_NEWEST}
-         ORDER BY q.last_started, q.order_jitter, q.attr_path, q.fetcher_id LIMIT ?2"),
-    )?;
+    let mut statement = conn.prepare_cached(&format!(
+        include_str!("../sql/inspect/handed_out_before.sql"),
+        is_newest = IS_NEWEST
+    ))?;
     collect_within(ANSWER_BYTES_MAX, statement.query(params![before, rows(limit)])?, stale_group, size)
 }
 
@@ -50,13 +47,7 @@ fn never_handed_out(
     limit: usize,
     bytes_max: usize,
 ) -> rusqlite::Result<Vec<StaleGroup>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT g.attr_path, f.name, g.run_started, NULL, r.added
-         FROM orchestrator_group AS g JOIN fetchers AS f USING (fetcher_id)
-             JOIN orchestrator_run AS r ON r.fetcher_id = g.fetcher_id AND r.run_started = g.run_started
-         WHERE g.fetcher_id = ?1 AND g.run_started = ?2 AND g.held = ?5 AND g.started_key = ?3
-         ORDER BY g.jitter_key, g.attr_path LIMIT ?4",
-    )?;
+    let mut statement = conn.prepare_cached(include_str!("../sql/inspect/never_handed_out.sql"))?;
     let found = statement.query(params![
         section.fetcher_id,
         section.run_started,
