@@ -5,6 +5,7 @@ mod changelog;
 mod contracts;
 mod deploy;
 mod first_run;
+mod lengths;
 mod nix;
 mod packages;
 mod pages;

@@ -134,28 +134,34 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn rust_files() -> Vec<(String, String)> {
-    let mut files = Vec::new();
-    for folder in ["src", "actors", "tests"] {
-        collect(&root().join(folder), &mut files);
-    }
+pub(super) fn rust_files() -> Vec<(String, String)> {
+    let files = files(&["src", "actors", "tests"], "rs");
     assert!(files.len() > 50, "the walk found only {} files", files.len());
     files
 }
 
-fn collect(folder: &Path, files: &mut Vec<(String, String)>) {
+/// Files with an extension, as their names and texts.
+pub(super) fn files(folders: &[&str], extension: &str) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    for folder in folders {
+        collect(&root().join(folder), extension, &mut files);
+    }
+    files
+}
+
+fn collect(folder: &Path, extension: &str, files: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).expect("a folder of ours") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            collect(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            collect(&path, extension, files);
+        } else if path.extension().is_some_and(|known| known == extension) {
             let name = path.strip_prefix(root()).expect("below the root").display().to_string();
             files.push((name, fs::read_to_string(&path).expect("UTF-8")));
         }
     }
 }
 
-fn assert_none(what: &str, offenders: &[String]) {
+pub(super) fn assert_none(what: &str, offenders: &[String]) {
     assert!(offenders.is_empty(), "{what}:\n  {}", offenders.join("\n  "));
 }
 
