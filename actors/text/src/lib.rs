@@ -1,5 +1,5 @@
-//! Escaping and limiting of text from peers, files and operators, for terminals and logs, and the formats by
-//! which schemas say that a number is a time.
+//! Escaping and limiting of text from peers, files and operators, for terminals and logs, and the names of
+//! schema formats for times.
 
 use std::{borrow::Cow, fmt::Write};
 

@@ -28,7 +28,7 @@ pub struct FetcherFile {
     pub kind: FileKind,
 }
 
-/// What the name of a directory entry stands for.
+/// Class of the name of a directory entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameClass {
     /// A valid fetcher file name.

@@ -40,7 +40,7 @@ pub struct ListedGroup {
     pub fetcher: usize,
     /// Payload of the job, up to 500 characters.
     pub payload: String,
-    /// Whether and why it waits.
+    /// Tells whether the group can be handed out now.
     pub state: GroupState,
     /// Place in the order of hand-outs, from 1; None unless it is waiting.
     pub position: Option<u64>,
