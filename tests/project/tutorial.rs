@@ -77,6 +77,16 @@ fn apply(fixture: &Path, block: &Block<'_>) {
     );
 }
 
+/// Gives the crates of the copy another version. Otherwise they would replace those of this workspace in the
+/// folder that both build in, and cargo would build these once more.
+fn rename_version(fixture: &Path) {
+    let manifest = fixture.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).expect("a manifest");
+    let version = concat!("version = \"", env!("CARGO_PKG_VERSION"), "\"");
+    assert!(text.contains(version), "the workspace has no version");
+    fs::write(manifest, text.replacen(version, "version = \"0.0.0\"", 1)).expect("write a manifest");
+}
+
 /// Builds the copy with the tutorial's feature alone. As in the feature matrix, examples and the features of
 /// dependencies named there make most dependencies those that are built already.
 fn build(fixture: &Path, target: &Path) -> PathBuf {
@@ -114,6 +124,7 @@ fn the_tutorial_subsystem_builds_and_runs() {
     let _ = fs::remove_dir_all(&fixture);
     copy_sources(&fixture);
     blocks.iter().for_each(|block| apply(&fixture, block));
+    rename_version(&fixture);
 
     let binary = build(&fixture, &target);
     let env = TestEnv::new(&binary);
