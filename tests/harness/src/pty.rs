@@ -40,9 +40,13 @@ impl PtyProgram {
         let terminal = open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("a terminal");
         let size = Winsize { ws_row: lines, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&controller, size).expect("a terminal");
-        // `setsid --ctty` makes standard input the controlling terminal, as a login does.
+        // As a login does: `setsid --ctty` makes standard input the controlling terminal, and `env` has
+        // Ctrl-C end the program also if these tests run in the background of a shell, which ignores it.
         let mut session = Command::new("setsid");
-        session.arg("--ctty").arg(command.get_program()).args(command.get_args());
+        session
+            .args(["--ctty", "env", "--default-signal=INT"])
+            .arg(command.get_program())
+            .args(command.get_args());
         session.env("TERM", "xterm-256color");
         for (key, value) in command.get_envs() {
             match value {
