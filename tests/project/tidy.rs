@@ -27,11 +27,45 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     ("orchestrator-queue-rules", &["orchestrator-text"]),
     (
+        "orchestrator-queue-store",
+        &[
+            "orchestrator-edge",
+            "orchestrator-queue-rules",
+            "orchestrator-subsystem",
+            "orchestrator-supervise",
+        ],
+    ),
+    (
+        "orchestrator-queue-sqlite",
+        &[
+            "orchestrator-edge",
+            "orchestrator-queue-rules",
+            "orchestrator-queue-store",
+            "orchestrator-subsystem",
+            "orchestrator-supervise",
+            "orchestrator-text",
+        ],
+    ),
+    (
+        "orchestrator-queue-postgres",
+        &[
+            "orchestrator-edge",
+            "orchestrator-queue-rules",
+            "orchestrator-queue-store",
+            "orchestrator-subsystem",
+            "orchestrator-supervise",
+            "orchestrator-text",
+        ],
+    ),
+    (
         "orchestrator-queue",
         &[
             "orchestrator-edge",
             "orchestrator-exchange",
+            "orchestrator-queue-postgres",
             "orchestrator-queue-rules",
+            "orchestrator-queue-sqlite",
+            "orchestrator-queue-store",
             "orchestrator-subsystem",
             "orchestrator-supervise",
             "orchestrator-text",
@@ -115,8 +149,10 @@ const CLIENTS: &[&str] = &[
     "UdpSocket",
 ];
 
-/// Folders besides edges that may name clients: the endpoint, and clients of a running instance.
-const EXEMPT: &[&str] = &["actors/admin/", "src/cli/", "src/demo/", "tests/"];
+/// Folders besides edges that may name clients: stores of the queue, the endpoint, and clients of a running
+/// instance.
+const EXEMPT: &[&str] =
+    &["actors/queue/postgres/", "actors/queue/sqlite/", "actors/admin/", "src/cli/", "src/demo/", "tests/"];
 
 /// Functions of edge modules that have a client's name.
 const OUR_EDGE_CALLS: &[&str] = &[

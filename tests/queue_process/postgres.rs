@@ -6,6 +6,7 @@ mod alone;
 mod causes;
 mod failover;
 mod histories;
+mod in_full;
 mod inputs;
 mod migration;
 mod places;

@@ -1,9 +1,7 @@
 //! Commands `orchestrator queue ..` beside the verbs.
 
 mod export;
-#[cfg(feature = "postgres")]
 mod init;
-#[cfg(feature = "postgres")]
 mod migrate;
 
 use clap::Subcommand;
@@ -26,7 +24,6 @@ pub enum QueueCommand {
     /// No instance has to run. The statements run as the role of the program, which owns the tables.
     ///
     /// Example: orchestrator queue init --print | psql -U queue
-    #[cfg(feature = "postgres")]
     Init(init::InitArguments),
     /// Move a queue from SQLite to PostgreSQL or back, while it is stopped
     ///
@@ -38,7 +35,6 @@ pub enum QueueCommand {
     ///
     /// Example: orchestrator queue migrate --from sqlite:/var/lib/orchestrator/queue.db --to
     /// postgres:/etc/orchestrator/dsn --config FILE
-    #[cfg(feature = "postgres")]
     Migrate(migrate::MigrateArguments),
 }
 
@@ -49,9 +45,7 @@ pub(crate) async fn run<S: Subsystem<Config = QueueConfig>>(
 ) -> Result<(), CommandError> {
     match command {
         QueueCommand::Export(arguments) => export::run::<S>(arguments, context).await,
-        #[cfg(feature = "postgres")]
         QueueCommand::Init(arguments) => init::run::<S>(arguments, context),
-        #[cfg(feature = "postgres")]
         QueueCommand::Migrate(arguments) => migrate::run::<S>(arguments, context).await,
     }
 }

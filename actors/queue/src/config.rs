@@ -1,15 +1,20 @@
 //! Section `[queue]` of the configuration.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use orchestrator_edge::{SocketAccess, check_database_path, check_socket_path};
-#[cfg(feature = "postgres")]
-use orchestrator_edge::{dsn_has_password, postgres::ConfiguredAddress};
-use orchestrator_queue_rules::storage::{LIMITS_MAX, Limit};
+use orchestrator_queue_rules::storage::{HandoutSettings, LIMITS_MAX, Limit, Limits};
+use orchestrator_queue_sqlite::{OnCorrupt, Options, SqliteQueue, Synchronous};
+use orchestrator_queue_store::Store;
 use orchestrator_subsystem::Period;
 use orchestrator_text::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::PostgresConfig;
 
 /// Configuration of the queue. Every key has a default; the default paths are under `./var/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,7 +27,6 @@ pub struct QueueConfig {
     #[schemars(length(min = 1))]
     pub database: PathBuf,
     /// The PostgreSQL database, for the store `postgres`.
-    #[cfg(feature = "postgres")]
     pub postgres: PostgresConfig,
     /// Directory of the fetcher files; created with its parents if it is missing at the start.
     #[schemars(length(min = 1))]
@@ -68,95 +72,7 @@ pub enum StoreKind {
     #[default]
     Sqlite,
     /// A PostgreSQL database that several instances share.
-    #[cfg(feature = "postgres")]
     Postgres,
-}
-
-/// Section `[queue.postgres]`.
-#[cfg(feature = "postgres")]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PostgresConfig {
-    /// Address of the database, with libpq's options; one with a password belongs in `dsn_file`.
-    #[schemars(length(min = 1), extend("format" = "address"))]
-    pub dsn: String,
-    /// File that contains the DSN; replaces `dsn`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dsn_file: Option<PathBuf>,
-    /// Schema of the queue's tables, created if it is missing: lower-case letters, digits and `_`. Instances
-    /// with the same schema share a queue.
-    #[schemars(length(min = 1))]
-    pub schema: String,
-    /// Name of this instance, stable over restarts: letters, digits, `.`, `_` and `-`. Unset: one is made at
-    /// the first start and kept in the file `INPUT_DIR.instance`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instance: Option<String>,
-}
-
-#[cfg(feature = "postgres")]
-impl Default for PostgresConfig {
-    fn default() -> Self {
-        Self {
-            dsn: "postgresql:///orchestrator".to_owned(),
-            dsn_file: None,
-            schema: "orchestrator_queue".to_owned(),
-            instance: None,
-        }
-    }
-}
-
-#[cfg(feature = "postgres")]
-impl PostgresConfig {
-    fn check(&self) -> Vec<String> {
-        let mut mistakes = Vec::new();
-        if dsn_has_password(&self.dsn) {
-            mistakes.push("queue.postgres.dsn = ..: it contains a password: write the address to a file that only this program may read, and name it in queue.postgres.dsn_file".to_owned());
-        } else if let Some(error) = self.address().error() {
-            mistakes.push(format!("queue.postgres.dsn = ..: {error}"));
-        }
-        let is_lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-        if !self.schema.bytes().all(is_lower)
-            || self.schema.bytes().next().is_none_or(|byte| byte.is_ascii_digit())
-            || self.schema.len() > SCHEMA_BYTES_MAX
-        {
-            mistakes.push(format!(
-                "queue.postgres.schema = {}: use at most {SCHEMA_BYTES_MAX} lower-case letters, digits and _, and begin with no digit",
-                sanitize(&self.schema)
-            ));
-        }
-        if let Some(instance) = self.instance.as_deref().filter(|instance| !is_instance_name(instance)) {
-            mistakes.push(format!(
-                "queue.postgres.instance = {}: use 1 to 100 letters, digits, '.', '_' and '-'",
-                sanitize(instance)
-            ));
-        }
-        mistakes
-    }
-
-    /// Without user and password; the path if a file contains the address.
-    pub(crate) fn endpoint(&self) -> String {
-        self.address().endpoint()
-    }
-
-    pub(crate) fn address(&self) -> ConfiguredAddress<'_> {
-        let Self { dsn, dsn_file, .. } = self;
-        let (section, application) = ("queue.postgres", APPLICATION);
-        ConfiguredAddress { dsn, dsn_file: dsn_file.as_deref(), section, application }
-    }
-}
-
-/// Maximum length of the name of a schema: PostgreSQL cuts longer names.
-#[cfg(feature = "postgres")]
-const SCHEMA_BYTES_MAX: usize = 63;
-
-/// Application name of the sessions.
-#[cfg(feature = "postgres")]
-pub(crate) const APPLICATION: &str = "orchestrator queue";
-
-#[cfg(feature = "postgres")]
-pub(crate) fn is_instance_name(name: &str) -> bool {
-    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    (1..=100).contains(&name.len()) && name.bytes().all(is_valid)
 }
 
 /// Fetcher that adds a file at least once in a period.
@@ -172,35 +88,11 @@ pub struct ExpectedFetcher {
     pub every: Period,
 }
 
-/// Action on a damaged database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnCorrupt {
-    /// Rename it to `DB.corrupt-<time>` and rebuild the queue from the fetcher files.
-    #[default]
-    Rebuild,
-    /// Exit with an error and leave the file unchanged.
-    Refuse,
-}
-
-/// Durability of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Synchronous {
-    /// Synced to disk: answered requests survive a power failure.
-    #[default]
-    Full,
-    /// Written to the operating system: answered requests survive a crash of the process. A power
-    /// failure can lose the last ones.
-    Normal,
-}
-
 impl Default for QueueConfig {
     fn default() -> Self {
         Self {
             store: StoreKind::default(),
             database: "var/queue.db".into(),
-            #[cfg(feature = "postgres")]
             postgres: PostgresConfig::default(),
             input_dir: "var/fetchers".into(),
             socket: "var/worker.sock".into(),
@@ -235,6 +127,24 @@ const EXPECTED_MAX: usize = 64;
 const PATTERN_BYTES_MAX: usize = 1_000;
 
 impl QueueConfig {
+    /// Returns the configured store, which opens nothing yet.
+    pub(crate) fn make_store(&self) -> Arc<dyn Store> {
+        self.postgres_store().unwrap_or_else(|| {
+            let options = Options::new(self.handouts(), self.synchronous);
+            Arc::new(SqliteQueue::new(self.database.clone(), self.on_corrupt, options))
+        })
+    }
+
+    /// Settings of hand-outs.
+    pub(crate) fn handouts(&self) -> HandoutSettings {
+        HandoutSettings {
+            hold_secs: i64::from(self.hold_secs),
+            redeliver_after_lease: self.redeliver_after_lease,
+            attempts: u64::from(self.attempts),
+            limits: Limits(self.limit.clone()),
+        }
+    }
+
     /// Adds a last limit for jobs of other subsystems if `offers_jobs`.
     pub(crate) fn for_offers(&self, offers_jobs: bool) -> Self {
         let mut config = self.clone();
@@ -269,8 +179,7 @@ impl QueueConfig {
             }
         }
         mistakes.extend(self.check_expected());
-        #[cfg(feature = "postgres")]
-        mistakes.extend(self.postgres.check());
+        mistakes.extend(self.check_postgres());
         mistakes
     }
 
@@ -312,11 +221,7 @@ impl QueueConfig {
         format!(
             "  queue       {input}/ -> {}\n              a first job:  echo 'hello 1.0 1.1' > {input}/demo.1.txt\n              \
              take it:      printf 'READY\\n' | socat -t5 - UNIX-CONNECT:{socket}\n",
-            match self.store {
-                StoreKind::Sqlite => shown(&self.database),
-                #[cfg(feature = "postgres")]
-                StoreKind::Postgres => sanitize(self.postgres.endpoint()),
-            }
+            sanitize(self.make_store().place())
         )
     }
 }
@@ -327,27 +232,6 @@ mod tests {
 
     fn limit(attr_path: Option<String>) -> Limit {
         Limit { attr_path, fetcher: None, in_flight: 2 }
-    }
-
-    #[cfg(feature = "postgres")]
-    #[test]
-    fn mistakes_of_a_shared_queue_are_reported_without_its_password() {
-        let postgres = PostgresConfig {
-            dsn: "postgresql://queue:S3CR3T@db/queue".to_owned(),
-            schema: "Queue-1".to_owned(),
-            instance: Some("host one".to_owned()),
-            ..PostgresConfig::default()
-        };
-        let mistakes = QueueConfig { postgres, ..QueueConfig::default() }.check();
-        for (mistake, key) in mistakes.iter().zip(["dsn", "schema", "instance"]) {
-            assert!(mistake.starts_with(&format!("queue.postgres.{key} = ")), "{mistake}");
-            assert!(!mistake.contains("S3CR3T"), "{mistake}");
-        }
-        assert_eq!(mistakes.len(), 3);
-        for schema in ["1queue", "queue\"", &"q".repeat(64)] {
-            let postgres = PostgresConfig { schema: schema.to_owned(), ..PostgresConfig::default() };
-            assert_eq!(QueueConfig { postgres, ..QueueConfig::default() }.check().len(), 1, "{schema}");
-        }
     }
 
     #[test]

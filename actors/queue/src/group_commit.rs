@@ -9,16 +9,17 @@ mod answers;
 mod ingest;
 mod offers;
 mod slices;
+mod sync_beside;
 mod turn;
 
 use ingest::{Ingest, Progress};
 use offers::{Offered, Offers};
 use orchestrator_queue_rules::storage::{HandoutId, Log, Operation, RunId, RunState, Storage, StorageError};
 use slices::Slices;
+use sync_beside::sync_beside;
 use turn::{Answer, Turn, operation};
 
 use crate::{
-    log_file::sync_beside,
     messages::{IngestOp, StoreRequest},
     store_metrics::{FinishedJob, StoreMetrics},
 };

@@ -9,16 +9,14 @@ use orchestrator_queue_rules::{
     file_name::{FetcherFile, NameError},
     protocol::Request,
     storage::{
-        Attempt, AttrReport, Batch, Bumped, Counts, FailedAttempts, FailedJob, HandoutId, InstanceRow, Job,
-        JobFilter, OfferedJob, Pattern, Peeked, Requeued, RequeuedSlice, RunCount, RunId, RunState,
-        StaleGroup, StorageError,
+        Adopted, Attempt, AttrReport, Batch, Bumped, Counts, FailedAttempts, FailedJob, HandoutId,
+        InstanceRow, Job, JobFilter, OfferedJob, Pattern, Peeked, Requeued, RequeuedSlice, RunCount, RunId,
+        RunState, StaleGroup, StorageError,
     },
     tracking::Change,
 };
+use orchestrator_queue_store::Upkeep;
 use orchestrator_supervise::{GaugeGuard, PauseSpan, Reply};
-
-#[cfg(feature = "postgres")]
-use orchestrator_queue_rules::storage::Adopted;
 
 /// Request of the worker socket or the console to the store. A connection has at most one
 /// [`Self::Worker`] in progress.
@@ -79,11 +77,8 @@ pub(crate) struct UnsentJob {
 /// Request to the housekeeper: work that must not delay a commit.
 #[derive(Debug)]
 pub(crate) enum Chore {
-    /// Moves pages of the write-ahead log into the database while the store continues.
-    Checkpoint,
-    /// Truncates the write-ahead log of an idle database, so that a plain copy of the file is
-    /// complete.
-    Idle,
+    /// The store asks for upkeep.
+    Upkeep(Upkeep),
     /// Asks for the runs with their row counts.
     Runs(Reply<Answer<Vec<RunCount>>>),
     /// Asks for the next jobs of a pattern, up to the given number.
@@ -105,10 +100,8 @@ pub(crate) enum Chore {
     /// Records that hand-outs are paused or resumed, for the next start.
     RecordPause(Option<PauseSpan>, Reply<Answer<()>>),
     /// Moves a fetcher to this instance.
-    #[cfg(feature = "postgres")]
     Adopt(String, Reply<Answer<Adopted>>),
     /// Asks whether an operator of any instance paused hand-outs.
-    #[cfg(feature = "postgres")]
     SharedPause(Reply<Answer<Option<PauseSpan>>>),
 }
 
@@ -179,7 +172,6 @@ pub(crate) enum ReadCommand {
     },
     /// A fetcher was moved to another instance, perhaps from or to this one. As [`Self::Rescan`]; besides,
     /// files of runs that the store does not know are read anew.
-    #[cfg(feature = "postgres")]
     Moved,
     /// A file is ignored because of its name; it may be gone again.
     Ignored {

@@ -3,22 +3,20 @@
 
 mod bulk;
 
-use std::fmt::Display;
-#[cfg(feature = "postgres")]
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 use orchestrator_queue_rules::storage::{self, FailedAttempts};
+use orchestrator_queue_store::unix_time;
 use orchestrator_subsystem::{Answered, Until, Verbs, until_text};
 use orchestrator_supervise::{
-    Child, ChildCx, ConsoleError, ConsoleReply, Durable, Fault, Handle, Handled, Outbox, PauseSpan, Pending,
-    Reply,
+    Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, Durable, Factory, Fault, Handle, Handled, Outbox,
+    PauseSpan, Pending, Reply, mailbox,
 };
 use orchestrator_text::sanitize;
 
 use crate::{
-    edge::unix_time::unix_time,
     messages::{self, Chore, StoreRequest},
-    refused_files::RefusedFiles,
+    refused_files::RefusedInDirectory,
     verbs::{
         Adopt, AttemptRow, Bump, BumpAll, Bumped, Failed, Failures, InFlight, Instances, Ls, PathReport,
         Pause, Paused, Peek, Requeue, RequeueAll, Requeued, Resume, RunRow, RunningRow, Show, Stale, Stats,
@@ -30,7 +28,6 @@ use crate::{
 const ROWS_MAX: u32 = 1_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 /// Interval of questions whether another instance paused hand-outs.
-#[cfg(feature = "postgres")]
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// State of the actor: its outboxes and the pause switch.
@@ -40,14 +37,11 @@ pub(crate) struct QueueConsole {
     pub(crate) chores: Outbox<Chore>,
     pub(crate) pause: Durable<Option<PauseSpan>>,
     /// True if other instances share the queue.
-    #[cfg(feature = "postgres")]
     pub(crate) is_shared: bool,
-    pub(crate) refused_links: RefusedFiles,
-    pub(crate) refused_fetchers: RefusedFiles,
+    pub(crate) refused: RefusedInDirectory,
     /// True while jobs of a filter are requeued.
     pub(crate) requeues: bool,
     /// True while the database is asked whether hand-outs are paused.
-    #[cfg(feature = "postgres")]
     pub(crate) asks_for_pause: bool,
 }
 
@@ -76,7 +70,6 @@ impl Child for QueueConsole {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
         self.report_pause(cx);
         self.await_pause_end(cx);
-        #[cfg(feature = "postgres")]
         if self.is_shared {
             cx.every(FOLLOW_INTERVAL, |console, cx| console.follow_pause(cx));
         }
@@ -85,7 +78,7 @@ impl Child for QueueConsole {
 
 impl Handle<Ls> for QueueConsole {
     fn handle(&mut self, _: Ls, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Ls>> {
-        let refused = [self.refused_links.rows(), self.refused_fetchers.rows()].concat();
+        let refused = [self.refused.links.rows(), self.refused.fetchers.rows()].concat();
         self.ask(cx, Chore::Runs, |runs| {
             runs.into_iter().map(|run| RunRow { run, refused: None }).chain(refused).collect()
         })
@@ -197,11 +190,9 @@ impl Handle<Adopt> for QueueConsole {
         Adopt { fetcher, .. }: Adopt,
         cx: &mut ChildCx<'_, Self>,
     ) -> Handled<Self, Answered<Adopt>> {
-        #[cfg(feature = "postgres")]
-        if self.refused_fetchers.has_fetcher(&fetcher) {
+        if self.refused.fetchers.has_fetcher(&fetcher) {
             return self.ask(cx, |reply| Chore::Adopt(fetcher, reply), |adopted| adopted);
         }
-        let _ = cx;
         let reason = "no file of this fetcher is refused here: copy its files to this instance first";
         Handled::now(Err(not_found(reason, &fetcher)))
     }
@@ -257,6 +248,14 @@ impl Handle<Resume> for QueueConsole {
 }
 
 impl QueueConsole {
+    /// Returns the child, with a mailbox of `capacity`. Each incarnation begins with this state.
+    pub(crate) fn child(self, capacity: usize) -> ChildSpec {
+        let (console, slot) = mailbox(capacity);
+        let pause = self.pause.clone();
+        let factory = Factory::actor(slot, move |_| Ok(self.clone()));
+        ChildSpec::worker("queue_console", factory).console(verbs().console(&console)).durable(&pause)
+    }
+
     /// Pauses or resumes hand-outs, also for later starts. While paused, workers get `NOJOBS`, and
     /// their DONE lines still count.
     fn set_pause(
@@ -276,7 +275,6 @@ impl QueueConsole {
     }
 
     /// Takes over the pause that an operator of another instance sets or clears.
-    #[cfg(feature = "postgres")]
     fn follow_pause(&mut self, cx: &mut ChildCx<'_, Self>) {
         if self.asks_for_pause {
             return;

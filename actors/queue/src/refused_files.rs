@@ -21,12 +21,18 @@ pub(crate) struct RefusedInDirectory {
     pub(crate) fetchers: RefusedFiles,
 }
 
+impl Default for RefusedInDirectory {
+    fn default() -> Self {
+        Self { links: RefusedFiles::new("refused_links"), fetchers: RefusedFiles::new("refused_fetchers") }
+    }
+}
+
 impl RefusedFiles {
     /// Maximum number of names; further ones are not listed.
     const MAX: usize = 1024;
 
     /// Creates the durable state `name`.
-    pub(crate) fn new(name: &'static str) -> Self {
+    fn new(name: &'static str) -> Self {
         Self(Durable::new(name, BTreeMap::new()))
     }
 
@@ -56,7 +62,6 @@ impl RefusedFiles {
         self.0.lock().len() as u64
     }
 
-    #[cfg(feature = "postgres")]
     pub(crate) fn has_fetcher(&self, fetcher: &str) -> bool {
         self.0.lock().values().any(|(run, _)| run.fetcher == fetcher)
     }

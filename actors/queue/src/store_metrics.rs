@@ -24,12 +24,8 @@ metrics! {
         pub(crate) unstorable: counter("lines"),
         /// Transactions that failed and are tried again; nothing is lost.
         pub(crate) retried: counter("transactions"),
-        /// Time for which the store paused so that other processes could write to the database.
-        pub(crate) paused: counter("milliseconds") as "paused_for_other_writers",
         /// Bytes of payloads that are being written to workers.
         unsent: gauge("bytes"),
-        /// Pages of 4096 bytes in the database's write-ahead log.
-        pub(crate) wal: gauge("pages") as "write_ahead_log",
     }
 }
 

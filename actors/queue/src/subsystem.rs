@@ -12,7 +12,7 @@ use crate::{
     command::{self, QueueCommand},
     config::QueueConfig,
     drop_in::DropIn,
-    files_to_back_up, preflight, queue_console,
+    preflight, queue_console,
 };
 
 /// The queue subsystem.
@@ -69,7 +69,7 @@ impl Subsystem for Queue {
     }
 
     fn files_to_back_up(config: &QueueConfig) -> BackupSet {
-        files_to_back_up(config)
+        config.make_store().files_to_back_up()
     }
 
     fn greeting(config: &QueueConfig) -> String {

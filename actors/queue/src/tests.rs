@@ -3,12 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 
-#[cfg(feature = "postgres")]
 mod attempts;
 mod inspect;
-#[cfg(feature = "postgres")]
 mod migration;
-#[cfg(feature = "postgres")]
 mod shared_queue;
 mod storage_contract;
 mod storage_cost;

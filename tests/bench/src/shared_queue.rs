@@ -232,7 +232,7 @@ impl Bench<'_> {
             (0..rows).map(|n| format!("{}\t{}\n", row::attr_path(n), row::payload(n))).collect();
         std::fs::write(&file, lines)?;
         let script = format!(
-            "SET search_path = staged; SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;
+            "{}; SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;
              SET enable_mergejoin = off; SET jit = off;
              CREATE TABLE line (n bigint GENERATED ALWAYS AS IDENTITY, path text COLLATE \"C\", payload text);
              CREATE INDEX ON line (n);
@@ -244,6 +244,7 @@ impl Bench<'_> {
                      COMMIT;
                  END LOOP;
              END $$;",
+            search_path("staged"),
             file.display(),
             rows / 500
         );
@@ -356,4 +357,13 @@ fn note(name: &str, result: impl std::fmt::Display) {
 
 fn round(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
+}
+
+/// Statement that makes tables and functions of a queue known to a session. Functions have a schema of their
+/// own, but for those of earlier programs.
+fn search_path(schema: &str) -> String {
+    format!(
+        "SELECT set_config('search_path', concat_ws(', ', (SELECT string_agg(nspname, ', ') FROM pg_namespace
+         WHERE nspname ~ '^{schema}_f[0-9a-f]{{8}}$'), '{schema}'), false)"
+    )
 }

@@ -54,6 +54,11 @@ impl TestEnv {
         Self { shell: None, ..self }
     }
 
+    /// Replaces the binary for the next starts.
+    pub fn set_binary(&mut self, binary: impl Into<PathBuf>) {
+        self.binary = binary.into();
+    }
+
     /// Directory of the environment.
     pub fn path(&self) -> &Path {
         self.directory.path()

@@ -15,6 +15,7 @@ mod operation;
 mod order;
 mod questions;
 mod selection;
+mod settings;
 
 pub use attr::{AttrState, Class, Dispatch, GroupPosition, LogRow, Row, Section, is_expired, is_held};
 pub use batch::{Batch, Entry};
@@ -29,6 +30,7 @@ pub use operation::{Bumped, HandedOut, HandoutId, Job, Operation, Outcome, Reque
 pub use order::GroupKey;
 pub use questions::Questions;
 pub use selection::{JobFilter, JobState, Pattern, RequeuedSlice};
+pub use settings::HandoutSettings;
 
 use std::{sync::Arc, time::Instant};
 

@@ -5,21 +5,11 @@ use std::{io, path::PathBuf, time::Duration};
 
 use clap::Args;
 use jiff::SignedDuration;
-use orchestrator_queue_rules::{
-    listing::{Listing, LogUrl},
-    storage::{Questions as _, StorageError},
-};
+use orchestrator_queue_rules::listing::LogUrl;
+use orchestrator_queue_store::unix_time;
 use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem, parse_duration};
-#[cfg(feature = "postgres")]
-use orchestrator_supervise::StopToken;
 
-#[cfg(feature = "postgres")]
-use crate::edge::postgres::PostgresInspector;
-use crate::{
-    config::{QueueConfig, StoreKind},
-    edge::{page_file::PageFile, pause_file, sqlite::Inspector, unix_time::unix_time},
-    page,
-};
+use crate::{config::QueueConfig, edge::page_file::PageFile, page};
 
 /// Time limit of reading the queue. A reader does not delay workers (CONTRACT QR43).
 const READ_TIMEOUT: Duration = Duration::from_mins(2);
@@ -64,12 +54,9 @@ pub(super) async fn run<S: Subsystem<Config = QueueConfig>>(
 
 /// Writes the page and returns its number of jobs.
 fn export(config: &QueueConfig, file: &PageFile, arguments: &ExportArguments) -> Result<usize, CommandError> {
-    let listing = read(config).map_err(|error| {
-        let path = match config.store {
-            StoreKind::Sqlite => config.database.display().to_string(),
-            #[cfg(feature = "postgres")]
-            StoreKind::Postgres => config.postgres.endpoint(),
-        };
+    let store = config.make_store();
+    let listing = store.listing(unix_time(), READ_TIMEOUT).map_err(|error| {
+        let path = store.place();
         let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
         CommandError::Local(format!(
             "cannot read the queue from {path}: {reason}: name its configuration with --config"
@@ -78,26 +65,6 @@ fn export(config: &QueueConfig, file: &PageFile, arguments: &ExportArguments) ->
     let written = file.replace(|out| page::write(&listing, arguments.log_url.as_ref(), out));
     written.map_err(|error| cannot_write(arguments, &error))?;
     Ok(listing.groups.len())
-}
-
-/// Reads the groups of the queue, and whether it is paused.
-fn read(config: &QueueConfig) -> Result<Listing, StorageError> {
-    match config.store {
-        StoreKind::Sqlite => {
-            let listing =
-                Inspector::open(&config.database, config.into(), READ_TIMEOUT)?.listing(unix_time())?;
-            Ok(Listing { paused: pause_file::pause(&config.database).is_some(), ..listing })
-        }
-        // Its sessions block, which this runtime does not permit on its own thread.
-        #[cfg(feature = "postgres")]
-        StoreKind::Postgres => std::thread::scope(|scope| {
-            let reader = scope.spawn(|| {
-                let mut inspector = PostgresInspector::new(config, READ_TIMEOUT, StopToken::new());
-                Ok(Listing { paused: inspector.pause()?.is_some(), ..inspector.listing(unix_time())? })
-            });
-            reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        }),
-    }
 }
 
 fn cannot_write(arguments: &ExportArguments, error: &io::Error) -> CommandError {

@@ -4,7 +4,7 @@
 use clap::Args;
 use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};
 
-use crate::{config::QueueConfig, edge::postgres};
+use crate::config::QueueConfig;
 
 /// Use of the schema.
 #[derive(Debug, Clone, Args)]
@@ -23,5 +23,6 @@ pub(super) fn run<S: Subsystem<Config = QueueConfig>>(
     context: &mut Context<'_>,
 ) -> Result<(), CommandError> {
     let config = context.configuration::<S>(&arguments.config)?;
-    context.print(&postgres::creation(&config.postgres.schema))
+    let tables = config.postgres_tables().map_err(|error| CommandError::Local(error.to_string()))?;
+    context.print(&tables)
 }

@@ -5,14 +5,11 @@ use std::{fmt::Write as _, path::PathBuf, str::FromStr};
 
 use clap::Args;
 use orchestrator_queue_rules::storage::StorageError;
+use orchestrator_queue_sqlite::{SqliteSource, SqliteTarget};
 use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};
 
 use crate::{
     config::QueueConfig,
-    edge::{
-        postgres::{PostgresSource, PostgresTarget, address, instance_name},
-        sqlite::{SqliteSource, SqliteTarget},
-    },
     migration::{Names, Report, migrate},
 };
 
@@ -104,18 +101,14 @@ impl From<StorageError> for Failed {
 }
 
 fn move_queue(from: &Store, to: &Store, config: &QueueConfig, names: &Names) -> Result<Report, Failed> {
-    let schema = &config.postgres.schema;
-    let key = |option: &str| format!("{option} postgres");
     Ok(match (from, to) {
         (Store::Sqlite(path), Store::Postgres(file)) => {
             let mut source = SqliteSource::open(path)?;
-            let address = address(file, &key("--to"))?;
-            let mut target = PostgresTarget::open(&address, schema, instance_name(config)?, config.into())?;
-            migrate(&mut source, &mut target, names)?
+            migrate(&mut source, &mut *config.postgres_target(file, "--to")?, names)?
         }
         (Store::Postgres(file), Store::Sqlite(path)) => {
-            let mut source = PostgresSource::open(&address(file, &key("--from"))?, schema)?;
-            migrate(&mut source, &mut SqliteTarget::open(path)?, names)?
+            let mut source = config.postgres_source(file, "--from")?;
+            migrate(&mut *source, &mut SqliteTarget::open(path)?, names)?
         }
         (Store::Sqlite(_), Store::Sqlite(_)) | (Store::Postgres(_), Store::Postgres(_)) => {
             return Err(Failed::SameKind);

@@ -4,9 +4,8 @@
 use std::time::{Duration, Instant};
 
 use orchestrator_queue_rules::storage::{Sample, StorageError};
+use orchestrator_queue_store::unix_time;
 use orchestrator_supervise::{Vitals, metrics};
-
-use crate::edge::unix_time::unix_time;
 
 /// Minimum interval of the counts.
 const INTERVAL: Duration = Duration::from_secs(15);

@@ -10,32 +10,19 @@
 //! fetcher files, by a restart of this child and the children started after it. If its files were
 //! deleted or replaced, a planned restart opens it again, at no cost to the restart intensity.
 
-mod backend;
 mod blockers;
 mod child;
-#[cfg(feature = "postgres")]
-mod postgres_backend;
-mod sqlite_backend;
-mod stopped;
 mod waiting;
 
 use std::time::{Duration, Instant};
 
 use orchestrator_edge::{FileReplaced, LinkState};
 use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
-use orchestrator_supervise::{Fault, Inbox, StartCx, block_on};
+use orchestrator_queue_store::{OpenStore, Stopped, unix_time};
+use orchestrator_supervise::{Fault, Inbox, Origin, StartCx, block_on};
 
 pub(crate) use self::child::QueueStore;
-#[cfg(feature = "postgres")]
-use self::postgres_backend::PostgresBackend;
-use self::{
-    backend::Backend,
-    sqlite_backend::SqliteBackend,
-    stopped::{Stopped, request_restart},
-};
 use crate::{
-    config::StoreKind,
-    edge::unix_time::unix_time,
     group_commit::GroupCommit,
     messages::{IngestOp, ReadCommand, StoreRequest},
     store_metrics::{FinishedMetrics, StoreMetrics},
@@ -45,19 +32,19 @@ use crate::{
 const GROUP_MAX: usize = 512;
 /// Delay after which delivery notices are committed without other work.
 const NOTICE_WAIT: Duration = Duration::from_millis(100);
-/// Interval of [`Backend::check`] and of reports on the waiting jobs.
+/// Interval of [`OpenStore::check`] and of reports on the waiting jobs.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Time without work after which [`Backend::rest`] is called.
+/// Time without work after which [`OpenStore::idle`] is called.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// State of one incarnation.
-struct Incarnation<'a, B> {
+struct Incarnation<'a> {
     spec: &'a QueueStore,
     cx: &'a StartCx,
     link: LinkState,
     metrics: StoreMetrics,
     finished: FinishedMetrics,
-    store: B,
+    store: Box<dyn OpenStore>,
     group: GroupCommit,
     requests: Inbox<StoreRequest>,
     ingest: Inbox<IngestOp>,
@@ -77,20 +64,12 @@ struct Incarnation<'a, B> {
 
 impl QueueStore {
     /// Runs one incarnation of the thread.
-    pub(crate) fn run(&self, cx: &StartCx) -> Result<(), Fault> {
-        match self.config.store {
-            StoreKind::Sqlite => self.run_on::<SqliteBackend>(cx),
-            #[cfg(feature = "postgres")]
-            StoreKind::Postgres => self.run_on::<PostgresBackend>(cx),
-        }
-    }
-
-    fn run_on<B: Backend>(&self, cx: &StartCx) -> Result<(), Fault> {
+    fn run(&self, cx: &StartCx) -> Result<(), Fault> {
         let requests = self.requests.open();
         let ingest = self.ingest.open();
         cx.vitals.set_work_unit("job");
-        let link = B::link(self, cx);
-        let Some(store) = self.open::<B>(cx, &link)? else { return Ok(()) };
+        let link = self.store.link(cx);
+        let Some(store) = self.open(cx, &link)? else { return Ok(()) };
         let incarnation = Incarnation {
             spec: self,
             metrics: StoreMetrics::declare(&cx.vitals),
@@ -116,18 +95,18 @@ impl QueueStore {
     }
 
     /// Opens the database and waits as long as it is unavailable. Returns None when asked to stop.
-    fn open<B: Backend>(&self, cx: &StartCx, link: &LinkState) -> Result<Option<B>, Fault> {
-        B::closed(self);
+    fn open(&self, cx: &StartCx, link: &LinkState) -> Result<Option<Box<dyn OpenStore>>, Fault> {
+        self.store.before_open();
         loop {
-            match B::open(self, cx) {
+            match self.store.open(cx, &self.wiring) {
                 Ok(store) => {
                     link.connected();
                     return Ok(Some(store));
                 }
-                Err(error) if B::repair(self, &error)? => {}
+                Err(error) if self.store.repair(&error)? => {}
                 Err(error) if error.is_retryable() => {
                     blockers::report_full(&cx.vitals, &error);
-                    if !link.retry_blocking(B::link_failure(&error)) {
+                    if !link.retry_blocking(self.store.link_failure(&error)) {
                         return Ok(None);
                     }
                 }
@@ -137,7 +116,7 @@ impl QueueStore {
     }
 }
 
-impl<B: Backend> Incarnation<'_, B> {
+impl Incarnation<'_> {
     /// Works until asked to stop, or until a file of the database was replaced, which is returned.
     fn work(mut self) -> Result<Option<FileReplaced>, Fault> {
         while let Some(request) = self.requests.try_recv() {
@@ -188,9 +167,11 @@ impl<B: Backend> Incarnation<'_, B> {
                         self.cx.vitals.record_work();
                     }
                     let given = usize::try_from(self.metrics.jobs.get() - given).unwrap_or_default();
-                    self.gather =
-                        (self.group.waiting() + given, Instant::now() + self.store.gathers(begun.elapsed()));
-                    self.store.turned(begun.elapsed(), &self.metrics);
+                    self.gather = (
+                        self.group.waiting() + given,
+                        Instant::now() + self.store.gathering_time(begun.elapsed()),
+                    );
+                    self.store.after_turn(begun.elapsed());
                     if let Some((run, reason)) = self.group.take_refused()
                         && self
                             .spec
@@ -244,7 +225,7 @@ impl<B: Backend> Incarnation<'_, B> {
             if error.kind == StorageErrorKind::Full {
                 self.report_full(error);
             }
-            let failure = B::link_failure(error);
+            let failure = self.spec.store.link_failure(error);
             return Ok(match error.kind {
                 StorageErrorKind::Conflict => self.link.conflicted(failure),
                 _ => self.link.failed(failure),
@@ -318,7 +299,7 @@ impl<B: Backend> Incarnation<'_, B> {
                 None if self.idle => {}
                 None => {
                     self.idle = true;
-                    self.store.rest();
+                    self.store.idle();
                 }
             }
         }
@@ -344,6 +325,17 @@ impl<B: Backend> Incarnation<'_, B> {
         }
         Ok(())
     }
+}
+
+/// Asks the supervisor to restart this child and the children started after it, which refer to the
+/// former database. Returns with the stop that follows.
+fn request_restart(cx: &StartCx, replaced: &FileReplaced) -> Result<(), Fault> {
+    let path = cx.vitals.path();
+    let origin = Origin { by: path.to_owned(), reason: replaced.to_string() };
+    cx.tree.request_restart(path, &origin).map_err(|error| Fault::from_error(&error))?;
+    // An end without a stop would count as a failure.
+    block_on(None, cx.stop.cancelled());
+    Ok(())
 }
 
 enum Event {

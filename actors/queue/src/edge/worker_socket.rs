@@ -16,6 +16,7 @@ use std::{
 
 use orchestrator_edge::{ConnectionEvent, ConnectionSlots, LinkState, RetryPolicy, SocketAccess};
 use orchestrator_queue_rules::protocol::ProtocolError;
+use orchestrator_queue_store::LastRequest;
 use orchestrator_supervise::{Factory, Fault, LinkFailure, Metric, Outbox, StartCx, StopToken, metrics};
 use tokio::{
     net::UnixStream,
@@ -28,7 +29,7 @@ use self::{
     connection::{ConnectionError, Shared, WorkerConnection},
     slots::{connection_limit, longest_idle},
 };
-use crate::{edge::error::EdgeError, last_request::LastRequest, messages::StoreRequest};
+use crate::{edge::error::EdgeError, messages::StoreRequest};
 
 /// Interval of checks that the socket file was not replaced.
 const CHECK: Duration = Duration::from_secs(1);

@@ -19,10 +19,9 @@ use orchestrator_supervise::{Pending, reply};
 use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
 
 use super::*;
-use crate::{
-    edge::sqlite::{Options, SqliteStore},
-    messages::UnsentJob,
-};
+use orchestrator_queue_sqlite::{Options, SqliteStore};
+
+use crate::messages::UnsentJob;
 
 /// Operations that fail, each with the number of times left.
 #[derive(Default)]

@@ -1,8 +1,7 @@
 //! Checksum of the rows of a queue, the same on each store.
 
+use orchestrator_queue_store::migration::{Table, Value};
 use sha2::{Digest, Sha256};
-
-use super::table::{Table, Value};
 
 /// Checksum of the rows of one table in the order of its key.
 #[derive(Debug, Clone)]

@@ -3,11 +3,9 @@
 use super::{
     checksum::{Checksum, total},
     progress::Progress,
-    side::{Found, Side, Source, Target},
-    state::State,
-    table::{Table, Value},
 };
 use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
+use orchestrator_queue_store::migration::{Found, Side, Source, State, Table, Target, Value};
 
 /// Names for operators.
 pub(crate) struct Names {

@@ -1,9 +1,8 @@
 //! Attempts in PostgreSQL: a partition for each day, dropped as a whole.
 
-use crate::{
-    edge::sqlite::Options,
-    tests::store::{Kind, SingleOperations as _, TestStore, feed_batch, group, packages, take},
-};
+use orchestrator_queue_sqlite::Options;
+
+use crate::tests::store::{Kind, SingleOperations as _, TestStore, feed_batch, group, packages, take};
 
 const DAY: i64 = 86_400;
 

@@ -14,7 +14,9 @@ use orchestrator_queue_rules::{
 use orchestrator_supervise::StopToken;
 use queues::{InPostgres, InSqlite, PLENTY, Queue};
 
-use crate::{config::QueueConfig, edge::postgres::PostgresInspector};
+use orchestrator_queue_postgres::PostgresInspector;
+
+use crate::config::QueueConfig;
 
 fn limit(attr_path: Option<&str>, fetcher: Option<&str>, in_flight: u32) -> Limit {
     Limit { attr_path: attr_path.map(str::to_owned), fetcher: fetcher.map(str::to_owned), in_flight }
@@ -136,7 +138,7 @@ fn a_changed_address_is_read_at_the_next_connection() {
     let file = dir.path().join("dsn");
     let mut config = InPostgres::new(&config(Vec::new())).config();
     config.postgres.dsn_file = Some(file.clone());
-    let mut inspector = PostgresInspector::new(&config, PLENTY, StopToken::new());
+    let mut inspector = PostgresInspector::new(&config.instance(), PLENTY, StopToken::new());
     fs::write(&file, "postgresql:///inspected?host=/nowhere").unwrap();
     assert!(inspector.counts().unwrap_err().to_string().contains("cannot connect"));
     fs::write(&file, &config.postgres.dsn).unwrap();

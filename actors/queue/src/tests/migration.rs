@@ -13,14 +13,14 @@ use orchestrator_queue_rules::storage::{
 use orchestrator_supervise::PauseSpan;
 
 use super::store::*;
-use crate::{
-    edge::{
-        pause_file,
-        postgres::{PostgresSource, PostgresTarget, Settings},
-        sqlite::{Inspector, Options, SqliteSource, SqliteTarget},
-    },
-    migration::{Counters, Found, Names, Report, Row, Side, State, Table, Take, Target, Value, migrate},
-};
+use orchestrator_queue_postgres::{PostgresSource, PostgresTarget, Settings};
+use orchestrator_queue_sqlite::{Inspector, Options, SqliteSource, SqliteTarget, pause_file};
+use orchestrator_queue_store::Maintenance as _;
+use orchestrator_queue_store::migration::{Counters, Found, Row, Side, State, Table, Take, Target, Value};
+
+use crate::migration::Names;
+use crate::migration::Report;
+use crate::migration::migrate;
 
 const PATHS: [&str; 8] = ["a1", "a2", "a_", "b1", "b2", "c%", "d\\", "é1"];
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -58,8 +58,8 @@ fn postgres_source(settings: &Settings) -> PostgresSource {
 }
 
 fn open_target(settings: &Settings) -> Result<PostgresTarget, StorageError> {
-    let Settings { address, schema, instance, rules, .. } = settings;
-    PostgresTarget::open(address, schema, instance.clone(), rules.clone())
+    let Settings { address, schema, instance, handouts, .. } = settings;
+    PostgresTarget::open(address, schema, instance.clone(), handouts.clone())
 }
 
 fn postgres_target(settings: &Settings) -> PostgresTarget {
@@ -279,7 +279,7 @@ fn d18_a_queue_goes_there_and_back_and_answers_the_same() {
         assert!(there.tables.iter().filter(|(_, rows, _)| *rows > 0).count() >= 6, "{:?}", there.tables);
         assert!(fs::read(original.path()).unwrap() == before, "the source has changed");
         assert_eq!(pause_file::pause(&returned.path()), pause);
-        assert_eq!(moved.inspector(TIMEOUT).pause().unwrap(), pause);
+        assert_eq!(moved.inspector(TIMEOUT).shared_pause().unwrap(), pause);
         assert_eq!(moved.number("SELECT count(*) FROM attempt_other"), 0, "days leave as a whole");
         moved.texts("DELETE FROM property WHERE name = 'paused' RETURNING name");
 

@@ -24,13 +24,10 @@ use orchestrator_queue_rules::storage::{
 };
 use tokio::runtime::Runtime;
 
-use crate::{
-    edge::{
-        postgres::{AddedKeys, PostgresStore, Settings},
-        sqlite::Options,
-    },
-    tests::store::*,
-};
+use orchestrator_queue_postgres::{AddedKeys, PostgresStore, Settings, search_path};
+use orchestrator_queue_sqlite::Options;
+
+use crate::tests::store::*;
 
 /// Connection of an observer.
 struct Observer {
@@ -52,7 +49,7 @@ impl Observer {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let session = runtime.block_on(Session::open(&address, &settings)).unwrap();
         let mut made = Self { runtime, session, schema: schema.to_owned() };
-        made.run(&format!("SET search_path = {schema}"));
+        made.run(&search_path(schema));
         made
     }
 

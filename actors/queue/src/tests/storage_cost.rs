@@ -8,7 +8,9 @@ use orchestrator_queue_rules::storage::{
     Deletion, JobFilter, JobState, Limit, Limits, RunId, Storage, StorageError,
 };
 
-use crate::{Synchronous, edge::sqlite::Options, tests::store::*};
+use orchestrator_queue_sqlite::{Options, Synchronous};
+
+use crate::tests::store::*;
 
 fn fresh() -> TestStore {
     TestStore::with(Options { synchronous: Synchronous::Normal, ..Options::default() })

@@ -16,11 +16,9 @@ use orchestrator_queue_rules::storage::{
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::{
-    Synchronous,
-    edge::sqlite::Options,
-    tests::store::{Kind, SingleOperations as _, TestStore, group},
-};
+use orchestrator_queue_sqlite::{Options, Synchronous};
+
+use crate::tests::store::{Kind, SingleOperations as _, TestStore, group};
 
 const FETCHERS: [&str; 3] = ["github", "repology", "upd"];
 const HOLD: i64 = 50;

@@ -17,13 +17,11 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 pub(crate) use self::postgres::*;
-use crate::{
-    config::QueueConfig,
-    edge::{
-        postgres::{PostgresInspector, PostgresStore, Rules, Settings},
-        sqlite::{Options, SqliteStore},
-    },
-};
+use orchestrator_queue_postgres::{PostgresInspector, PostgresStore, Settings, search_path};
+use orchestrator_queue_rules::storage::HandoutSettings;
+use orchestrator_queue_sqlite::{Options, SqliteStore};
+
+use crate::config::QueueConfig;
 
 /// Batches of one operation.
 pub(crate) trait SingleOperations: Storage {
@@ -188,11 +186,11 @@ impl TestStore {
             instance: instance.to_owned(),
             host: "here".to_owned(),
             socket: "worker.sock".to_owned(),
-            rules: Rules {
+            handouts: HandoutSettings {
                 hold_secs: self.options.hold_secs,
                 redeliver_after_lease: self.options.redeliver_after_lease,
                 attempts: self.options.attempts,
-                limit: self.options.limits.0.clone(),
+                limits: (*self.options.limits).clone(),
             },
             given_times: true,
         }
@@ -202,7 +200,7 @@ impl TestStore {
     pub(crate) fn inspector(&self, timeout: Duration) -> PostgresInspector {
         let postgres = configured(database(), &self.schema, "one");
         let config = QueueConfig { postgres, ..QueueConfig::default() };
-        PostgresInspector::new(&config, timeout, StopToken::new())
+        PostgresInspector::new(&config.instance(), timeout, StopToken::new())
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -277,7 +275,7 @@ fn connect(schema: &str) -> (Runtime, Session) {
     let session = runtime.block_on(async {
         let address = Address::parse(database(), "test").unwrap();
         let mut session = Session::open(&address, &settings).await.unwrap();
-        session.batch("choosing the schema", &format!("SET search_path = {schema}")).await.unwrap();
+        session.batch("choosing the schema", &search_path(schema)).await.unwrap();
         session
     });
     (runtime, session)

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use orchestrator_edge::postgres::{Address, Session, SessionSettings};
 
+use super::search_path;
+
 /// Settings of a session, as the program's.
 pub(super) const SETTINGS: SessionSettings = SessionSettings {
     sql: &[SessionSettings::PLANS_BY_INDEX, SessionSettings::DURABLE],
@@ -28,7 +30,7 @@ pub(super) struct Bare {
 impl Bare {
     pub(super) async fn connect(dsn: &str, schema: &str) -> Result<Self> {
         let mut session = Session::open(&Address::parse(dsn, "bare")?, &SETTINGS).await?;
-        session.batch("connecting", &format!("SET search_path = {schema}")).await?;
+        session.batch("connecting", &search_path(schema)).await?;
         let place = "SELECT take_place('bare', 'here', 'none', interval '1 day')";
         let rows = session.query("connecting", place, vec![]).await?;
         let incarnation: i64 = rows.first().context("an incarnation")?.try_get(0)?;

@@ -29,7 +29,7 @@ pub struct Limit {
 }
 
 /// All limits, in order.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limits(pub Vec<Limit>);
 
 impl Limits {

@@ -194,7 +194,6 @@ impl Reader {
         match command {
             ReadCommand::Examine { file, change } => self.examine(&file, Cause::Changed(change), 0),
             ReadCommand::Rescan => self.rescan(false),
-            #[cfg(feature = "postgres")]
             ReadCommand::Moved => self.rescan(true),
             ReadCommand::Refused { run, reason } => {
                 self.refuse(&run, reason);

@@ -1,6 +1,6 @@
 //! Reasons why no job is handed out, reported to `GET /v1/why`.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, path::Path};
 
 use jiff::Timestamp;
 use orchestrator_queue_rules::{
@@ -8,8 +8,6 @@ use orchestrator_queue_rules::{
     unserved::Unserved,
 };
 use orchestrator_supervise::Vitals;
-
-use crate::config::{QueueConfig, StoreKind};
 
 /// Reports that all waiting jobs are held.
 pub(super) fn report_held(vitals: &Vitals, held: &HeldJobs, hold_secs: u32) {
@@ -52,7 +50,7 @@ fn jobs_wait(jobs: u64) -> String {
 }
 
 /// Reports that jobs wait and nobody works.
-pub(super) fn report_unserved(vitals: &Vitals, unserved: &Unserved, config: &QueueConfig) {
+pub(super) fn report_unserved(vitals: &Vitals, unserved: &Unserved, socket: &Path, is_shared: bool) {
     let Unserved { jobs, free, in_flight, last_request } = *unserved;
     let wait = jobs_wait(jobs);
     let since = match last_request.map(Timestamp::from_second) {
@@ -68,15 +66,11 @@ pub(super) fn report_unserved(vitals: &Vitals, unserved: &Unserved, config: &Que
             "the {in_flight} jobs in flight take longer than others did, or their workers are gone"
         ));
     }
-    let socket = config.socket.display();
-    let help = match config.store {
-        StoreKind::Sqlite => format!("start workers at {socket}"),
-        #[cfg(feature = "postgres")]
-        StoreKind::Postgres => {
-            evidence.push("workers of other instances have not asked either".to_owned());
-            format!("start workers at {socket}, or at another instance")
-        }
-    };
+    let mut help = format!("start workers at {}", socket.display());
+    if is_shared {
+        evidence.push("workers of other instances have not asked either".to_owned());
+        help.push_str(", or at another instance");
+    }
     vitals.set_blocker_with("no_worker", text, &evidence, help);
 }
 

@@ -2,33 +2,34 @@
 
 use std::sync::Arc;
 
-use orchestrator_supervise::{DurableView, InboxSlot, Outbox, PauseSpan};
+use orchestrator_queue_store::{Store, Wiring};
+use orchestrator_supervise::{ChildSpec, DurableView, Factory, InboxSlot, OnRestart, Outbox, PauseSpan};
 
-#[cfg(feature = "postgres")]
-use crate::edge::postgres::{AddedKeys, OwnIncarnation, WaitingJobs};
 use crate::{
     config::QueueConfig,
-    edge::housekeeper::WalState,
-    last_request::LastRequest,
-    messages::{Chore, IngestOp, ReadCommand, StoreRequest},
+    messages::{IngestOp, ReadCommand, StoreRequest},
 };
 
 /// Inboxes and settings of all incarnations.
 pub(crate) struct QueueStore {
     pub(crate) config: QueueConfig,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) wiring: Wiring,
     pub(crate) requests: InboxSlot<StoreRequest>,
     pub(crate) ingest: InboxSlot<IngestOp>,
-    pub(crate) chores: Outbox<Chore>,
     /// Tells the reader of files that belong to another instance.
     pub(crate) commands: Outbox<ReadCommand>,
-    pub(crate) wal_state: Arc<WalState>,
-    #[cfg(feature = "postgres")]
-    pub(crate) incarnation: OwnIncarnation,
-    #[cfg(feature = "postgres")]
-    pub(crate) added: AddedKeys,
-    #[cfg(feature = "postgres")]
-    pub(crate) waiting: WaitingJobs,
-    pub(crate) last_request: LastRequest,
     /// Pause of hand-outs by an operator.
     pub(crate) pause: DurableView<Option<PauseSpan>>,
+}
+
+impl QueueStore {
+    /// A restarted reader sends every operation again, so operations of its predecessor are dropped.
+    pub(crate) fn child(self) -> ChildSpec {
+        let (requests, ingest) = (self.requests.clone(), self.ingest.clone());
+        let factory = Factory::thread(move |cx| self.run(&cx))
+            .with_inbox("requests", &requests)
+            .with_inbox("ingest", &ingest);
+        ChildSpec::worker("queue_store", factory).on_restart(OnRestart::Purge)
+    }
 }

@@ -4,14 +4,15 @@ use std::time::{Duration, Instant};
 
 use orchestrator_queue_rules::storage::{StorageError, Waiting};
 
-use super::{Backend, Incarnation, blockers};
-use crate::edge::unix_time::unix_time;
+use orchestrator_queue_store::unix_time;
+
+use super::{Incarnation, QueueStore, blockers};
 
 /// Time for which a full disk stays reported after the last failure, because small writes may
 /// succeed in between.
 const FULL_REPORTED: Duration = Duration::from_secs(2);
 
-impl<B: Backend> Incarnation<'_, B> {
+impl Incarnation<'_> {
     /// Reports a failure for lack of space.
     pub(super) fn report_full(&mut self, error: &StorageError) {
         self.full_at = Some(Instant::now());
@@ -36,7 +37,8 @@ impl<B: Backend> Incarnation<'_, B> {
             }
             Ok(Waiting::Unserved(unserved)) => {
                 vitals.set_work_waits(true);
-                blockers::report_unserved(vitals, &unserved, &self.spec.config);
+                let QueueStore { store, config, .. } = self.spec;
+                blockers::report_unserved(vitals, &unserved, &config.socket, store.is_shared());
             }
             Ok(waiting) => {
                 vitals.set_work_waits(waiting == Waiting::Ready);

@@ -7,6 +7,7 @@ use orchestrator_queue_rules::{
     protocol::{ProtocolError, Request, RequestParser, encode_head, encode_reply},
     storage::{HandoutId, Job},
 };
+use orchestrator_queue_store::LastRequest;
 use orchestrator_supervise::{Outbox, Pending, Vitals, metrics, reply};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -15,10 +16,7 @@ use tokio::{
 };
 
 use super::slots::{BUSY, IDLE};
-use crate::{
-    last_request::LastRequest,
-    messages::{StoreRequest, UnsentJob},
-};
+use crate::messages::{StoreRequest, UnsentJob};
 
 /// Size, in bytes, above which a payload is written without being copied into the output buffer.
 const COPY_BYTES_MAX: usize = 64 * 1024;

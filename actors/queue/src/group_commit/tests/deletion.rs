@@ -1,7 +1,7 @@
 //! Transactions of a deletion, with and without a sync.
 
 use super::*;
-use crate::log_file::LogFile;
+use orchestrator_queue_sqlite::LogFile;
 
 /// However slow the machine is: a slice has a minimum of rows, and two of three turns need no sync.
 #[test]

@@ -1,7 +1,6 @@
 //! The same queue in a SQLite file and in a PostgreSQL schema.
 
 use std::{
-    sync::Arc,
     sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::Duration,
 };
@@ -10,23 +9,19 @@ use orchestrator_edge::postgres::{Address, Params, Row, Session, SessionSettings
 use orchestrator_harness::Postgres;
 use orchestrator_queue_rules::{
     jitter::jitter_hash,
-    storage::{Deletion, Limits, Questions, RunId, Waiting},
+    storage::{Deletion, Questions, RunId, Waiting},
 };
 use orchestrator_supervise::StopToken;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{
-    config::QueueConfig,
-    edge::{
-        postgres::{FUNCTIONS, PostgresInspector},
-        sqlite::{Inspector, Options},
-    },
-    tests::store::{SingleOperations as _, TestStore, configured, group, next_attr},
-};
+use orchestrator_queue_postgres::{PostgresInspector, creation, search_path};
+use orchestrator_queue_sqlite::{Inspector, Options};
+
+use crate::config::QueueConfig;
+use crate::tests::store::{SingleOperations as _, TestStore, configured, group, next_attr};
 
 /// More time than any question takes on a busy machine.
 pub(super) const PLENTY: Duration = Duration::from_secs(60);
-const TABLES: &str = include_str!("../../edge/postgres/schema.sql");
 const SETTINGS: SessionSettings = SessionSettings {
     sql: &["SET timezone = 'UTC';"],
     connect_timeout: PLENTY,
@@ -58,7 +53,7 @@ pub(super) struct InSqlite {
 
 impl InSqlite {
     pub(super) fn new(config: &QueueConfig) -> Self {
-        let options = Options { limits: Arc::new(Limits(config.limit.clone())), ..config.into() };
+        let options = Options::new(config.handouts(), config.synchronous);
         Self { store: TestStore::with(options.clone()), options }
     }
 }
@@ -123,7 +118,7 @@ pub(super) struct InPostgres {
 impl InPostgres {
     pub(super) fn new(config: &QueueConfig) -> Self {
         static SCHEMAS: AtomicU32 = AtomicU32::new(0);
-        let schema = format!("a \"queue\" {}", SCHEMAS.fetch_add(1, Relaxed));
+        let schema = format!("inspected_{}", SCHEMAS.fetch_add(1, Relaxed));
         let mut queue = Self::connect(schema, config);
         queue.create();
         queue
@@ -144,21 +139,14 @@ impl InPostgres {
     }
 
     fn choose_schema(&mut self) {
-        self.batch(&format!("SET search_path = {}", self.quoted()));
-    }
-
-    fn quoted(&self) -> String {
-        format!("\"{}\"", self.schema.replace('"', "\"\""))
+        self.batch(&search_path(&self.schema));
     }
 
     fn create(&mut self) {
-        self.batch(&format!("CREATE SCHEMA {}", self.quoted()));
+        self.batch(&creation(&self.schema));
         self.choose_schema();
-        self.batch(TABLES);
-        self.batch(FUNCTIONS);
         self.batch(
-            "INSERT INTO property VALUES ('version', '2');
-             INSERT INTO instance (instance, incarnation, host, socket, lease_until, is_locked)
+            "INSERT INTO instance (instance, incarnation, host, socket, lease_until, is_locked)
              VALUES ('i', nextval('incarnation_number'), 'host', 'socket', now(), false)",
         );
         let like = |pattern: &Option<String>| {
@@ -179,7 +167,7 @@ impl InPostgres {
     }
 
     pub(super) fn open(&self, timeout: Duration) -> PostgresInspector {
-        PostgresInspector::new(&self.config(), timeout, StopToken::new())
+        PostgresInspector::new(&self.config().instance(), timeout, StopToken::new())
     }
 
     pub(super) fn batch(&mut self, sql: &str) {

@@ -1,7 +1,7 @@
 //! Refusals: of a migration before it begins, and of a start on a database with an unfinished migration.
 
 use super::*;
-use crate::edge::sqlite::SqliteStore;
+use orchestrator_queue_sqlite::SqliteStore;
 
 fn reason<T>(refused: Result<T, StorageError>) -> String {
     match refused {

@@ -37,7 +37,8 @@ fn few_rows_are_read_for_a_job_after_plans_for_small_tables() {
         await_statistics(&mut one, &mut observer, JOBS);
         let read = one.texts(&format!(
             "SELECT indexrelname || ' ' || idx_tup_read FROM pg_stat_user_indexes
-             WHERE schemaname = current_schema() AND idx_tup_read > {}",
+             WHERE schemaname = '{}' AND idx_tup_read > {}",
+            one.schema,
             ROWS_MAX * JOBS
         ));
         assert!(
@@ -63,9 +64,8 @@ fn a_slot_that_is_used_again_in_its_transaction_is_not_written() {
     exchange(&mut one, &jobs, 0, 10);
     assert_eq!(observer.number("SELECT count(*) FROM slot"), 3);
     await_statistics(&mut one, &mut observer, JOBS);
-    let written =
-        "SELECT n_tup_del FROM pg_stat_user_tables WHERE relname = 'slot' AND schemaname = current_schema()";
-    assert_eq!(observer.number(written), 2, "the first two slots");
+    let written = removed(&one, "slot");
+    assert_eq!(observer.number(&written), 2, "the first two slots");
 }
 
 /// A transaction of somebody else that has seen the queue.
@@ -75,9 +75,15 @@ fn holder(one: &TestStore) -> Observer {
     holder
 }
 
+/// Query for the number of rows that were deleted of a table.
+fn removed(one: &TestStore, table: &str) -> String {
+    let schema = &one.schema;
+    format!("SELECT n_tup_del FROM pg_stat_user_tables WHERE relname = '{table}' AND schemaname = '{schema}'")
+}
+
 /// Ends the session of the store, which then reports its statistics.
 fn await_statistics(one: &mut TestStore, observer: &mut Observer, jobs: usize) {
     one.close();
-    let ended = "SELECT n_tup_del FROM pg_stat_user_tables WHERE relname = 'in_flight' AND schemaname = current_schema()";
-    wait_for("the statistics", || (observer.number(ended) >= i64::try_from(jobs).unwrap()).then_some(()));
+    let ended = removed(one, "in_flight");
+    wait_for("the statistics", || (observer.number(&ended) >= i64::try_from(jobs).unwrap()).then_some(()));
 }

@@ -5,10 +5,9 @@ use rusqlite::Connection;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::{
-    edge::sqlite::{Options, SqliteStore, create_version},
-    tests::store::*,
-};
+use orchestrator_queue_sqlite::{Options, SqliteStore, create_version};
+
+use crate::tests::store::*;
 
 fn open(path: &Path) -> Result<SqliteStore, StorageError> {
     SqliteStore::open(path, Options::default())

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use orchestrator_queue_rules::storage::{Bumped, Limit, Limits, Questions as _};
 
-use crate::{
-    edge::sqlite::{Inspector, Options},
-    tests::store::*,
-};
+use orchestrator_queue_sqlite::{Inspector, Options};
+
+use crate::tests::store::*;
 
 const PLENTY: Duration = Duration::from_secs(60);
 

@@ -3,7 +3,9 @@
 use orchestrator_exchange::JobId;
 use orchestrator_queue_rules::storage::{Finished, OfferEnd, OfferState, OfferedJob, Operation, Outcome};
 
-use crate::{edge::sqlite::Options, tests::store::*};
+use orchestrator_queue_sqlite::Options;
+
+use crate::tests::store::*;
 
 const DAY: i64 = 86_400;
 

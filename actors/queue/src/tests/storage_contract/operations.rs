@@ -6,7 +6,9 @@ use orchestrator_queue_rules::storage::{
     Batch, Bumped, Deletion, HandoutId, Operation, Outcome, RunId, UNSENT_BYTES_MAX, Upsert,
 };
 
-use crate::{edge::sqlite::Options, tests::store::*};
+use orchestrator_queue_sqlite::Options;
+
+use crate::tests::store::*;
 
 #[test]
 fn a_slice_ends_at_its_deadline() {

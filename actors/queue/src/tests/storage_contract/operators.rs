@@ -7,10 +7,9 @@ use orchestrator_queue_rules::storage::{
     Attempt, Counts, FailedAttempts, HeldJobs, Questions as _, RunId, Storage, Waiting,
 };
 
-use crate::{
-    edge::sqlite::{CheckpointMode, Checkpointer, Inspector, Options},
-    tests::store::*,
-};
+use orchestrator_queue_sqlite::{CheckpointMode, Checkpointer, Inspector, Options};
+
+use crate::tests::store::*;
 
 /// More time than any question takes on a busy machine.
 const PLENTY: Duration = Duration::from_secs(60);

@@ -6,10 +6,9 @@ use orchestrator_queue_rules::storage::{
     Bumped, Ends, FailedAttempts, JobFilter, JobState, ListedRow, Questions as _, RunId,
 };
 
-use crate::{
-    edge::sqlite::{Inspector, Options},
-    tests::store::*,
-};
+use orchestrator_queue_sqlite::{Inspector, Options};
+
+use crate::tests::store::*;
 
 const PLENTY: Duration = Duration::from_secs(60);
 const DAY: i64 = 86_400;

@@ -6,10 +6,7 @@ use orchestrator_harness::{Postgres, wait_for};
 use orchestrator_queue_rules::storage::StorageError;
 use orchestrator_supervise::StopToken;
 
-use crate::{
-    config::PostgresConfig,
-    edge::postgres::{AddedKeys, OwnIncarnation, PostgresStore, Settings},
-};
+use orchestrator_queue_postgres::{AddedKeys, OwnIncarnation, PostgresConfig, PostgresStore, Settings};
 
 pub(crate) fn try_place(settings: &Settings) -> Result<PostgresStore, StorageError> {
     try_told(settings, AddedKeys::default())

@@ -1,0 +1,109 @@
+//! Questions about one attribute path.
+
+use orchestrator_edge::postgres::Params;
+use orchestrator_queue_rules::storage::{AttrReport, ListedRow, RunId, StorageError, WaitingGroup};
+
+use super::question::{Question, count};
+use super::{
+    attempts,
+    sql::{BUMPED, NEVER, NEWEST, OPEN_SLOTS, class},
+};
+use crate::session::get;
+
+/// Maximum number of rows that list a path in an answer.
+const LISTED_MAX: i64 = 100;
+
+pub(super) async fn attr(
+    question: &mut Question<'_>,
+    attr_path: &str,
+    now: i64,
+    limit: usize,
+) -> Result<AttrReport, StorageError> {
+    let mut attempts = attempts::of_attr(question, attr_path, limit.max(1)).await?;
+    let mut in_flight = attempts.first().filter(|last| last.finished.is_none()).cloned();
+    if let Some(job) = &mut in_flight {
+        job.instance = attempts::instance_of(question, attr_path).await?;
+    }
+    attempts.truncate(limit);
+    let hold_secs = question.settings.hold_secs;
+    Ok(AttrReport {
+        listed: listed(question, attr_path).await?,
+        waiting: waiting(question, attr_path, now).await?,
+        in_flight: in_flight.map(|job| {
+            let until = job.started.saturating_add(hold_secs);
+            (job, until)
+        }),
+        attempts,
+    })
+}
+
+/// Newest runs first.
+async fn listed(question: &mut Question<'_>, attr_path: &str) -> Result<Vec<ListedRow>, StorageError> {
+    let sql = "SELECT f.name, l.run_started, r.added, l.is_dequeued
+         FROM listing AS l JOIN run AS r USING (fetcher_id, run_started) JOIN fetcher AS f USING (fetcher_id)
+         WHERE l.attr_path = $1 AND NOT r.is_deleted ORDER BY l.run_started DESC, f.name LIMIT $2";
+    let read = |row: &_| {
+        let run = RunId { fetcher: get(row, 0)?, started: get(row, 1)? };
+        Ok(ListedRow { run, added: get(row, 2)?, handed_out: get(row, 3)? })
+    };
+    question.rows(sql, vec![Box::new(attr_path), Box::new(LISTED_MAX)], read).await
+}
+
+/// Bumped groups come before all others.
+async fn waiting(
+    question: &mut Question<'_>,
+    attr_path: &str,
+    now: i64,
+) -> Result<Vec<WaitingGroup>, StorageError> {
+    let since = question.held_since(now);
+    let sql = format!(
+        include_str!("../sql/inspect/waiting_groups.sql"),
+        open_slots = OPEN_SLOTS,
+        bumped = BUMPED,
+        never = NEVER
+    );
+    let read = |row: &_| {
+        let is_limited: bool = get(row, 3)?;
+        let is_free = !is_limited && !get::<bool>(row, 4)?;
+        let (key, bumped): ((i64, i32), Option<i64>) = ((get(row, 5)?, get(row, 6)?), get(row, 7)?);
+        let group = WaitingGroup {
+            run: RunId { fetcher: get(row, 0)?, started: get(row, 1)? },
+            payload: get(row, 2)?,
+            position: bumped.filter(|_| is_free).map(i64::unsigned_abs),
+            is_limited,
+        };
+        Ok((group, key, is_free, 1 + count(row, 8)?))
+    };
+    let mine = question.rows(sql, vec![Box::new(since), Box::new(attr_path)], read).await?;
+    let (mut groups, mut before) = (Vec::with_capacity(mine.len()), None);
+    for (mut group, key, is_free, position) in mine {
+        if is_free && group.position.is_none() {
+            let paths_before = match before {
+                Some(before) => before,
+                None => *before.insert(groups_before(question, attr_path, key, since).await?),
+            };
+            group.position = Some(paths_before + position);
+        }
+        groups.push(group);
+    }
+    Ok(groups)
+}
+
+/// Counts the groups of other paths before a path in the order without bumps. Reads all rows.
+async fn groups_before(
+    question: &mut Question<'_>,
+    attr_path: &str,
+    (started_key, order_jitter): (i64, i32),
+    since: i64,
+) -> Result<u64, StorageError> {
+    let sql = format!(
+        include_str!("../sql/inspect/groups_before.sql"),
+        open_slots = OPEN_SLOTS,
+        newest = NEWEST,
+        never = NEVER,
+        class = class("g.attr_path", "f.name")
+    );
+    let params: Params<'_> =
+        vec![Box::new(since), Box::new(started_key), Box::new(order_jitter), Box::new(attr_path)];
+    question.row(sql, params, |row| count(row, 0)).await
+}
