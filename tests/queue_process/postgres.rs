@@ -67,6 +67,12 @@ impl SharedQueue {
         text.lines().map(str::to_owned).collect()
     }
 
+    /// Statement that selects the functions of the program that was started last, and the tables.
+    fn functions(&self, server: &Postgres) -> String {
+        let last = self.rows(server, "SELECT name FROM function_schema ORDER BY used DESC LIMIT 1");
+        format!("SET search_path = {}, orchestrator_queue", last.concat())
+    }
+
     /// Starts every instance and waits until it uses the database.
     fn start(&self) -> Vec<Instance> {
         let instances = self.sites.iter().map(TestEnv::start).collect();

@@ -199,9 +199,17 @@ fn a_schema_of_another_role_is_named_with_the_statement_that_helps() {
         site.set(&format!("queue.postgres.schema={schema}"))
     };
     let is_up = |site: &TestEnv| site.link("queue/queue_store").state == "up";
+    // Neither role may create the schema of the functions.
+    let create_functions = |site: &TestEnv, owner: &str| {
+        let found = site.first_cause("queue", "permission denied for database");
+        let (_, statement) = found.help.rsplit_once("superuser: ").expect("a statement");
+        assert!(statement.starts_with("CREATE SCHEMA ") && statement.ends_with(owner), "{found:?}");
+        server.script(&admin, statement);
+        eventually("the queue", || is_up(site));
+    };
     let of_theirs = site("theirs", "used");
     let _used = of_theirs.start();
-    eventually("its queue", || is_up(&of_theirs));
+    create_functions(&of_theirs, " AUTHORIZATION theirs");
     let statements = [
         ("empty", "GRANT USAGE, CREATE ON SCHEMA empty TO \"our role\""),
         ("used", "GRANT theirs TO \"our role\""),
@@ -214,6 +222,9 @@ fn a_schema_of_another_role_is_named_with_the_statement_that_helps() {
             trouble.shows_first(&ours, "queue", &format!("the schema {schema} belongs to the role theirs"));
         assert!(found.text.contains(&format!("and our role may not use it: {statement}, or")), "{found:?}");
         server.script(&admin, statement);
+        if schema == "empty" {
+            create_functions(&ours, " AUTHORIZATION \"our role\"");
+        }
         eventually("the queue", || is_up(&ours));
     }
 }

@@ -262,18 +262,24 @@ fn a_listener_that_is_not_read_holds_no_snapshot() {
     // It has no job, so the others notify it.
     assert_eq!(queue.sites[2].worker().ready(), Reply::NoJobs);
     assert_eq!(queue.sites[2].worker().ready(), Reply::NoJobs);
-    let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock'
-                 AND (classid::bigint << 32 | objid::bigint) = waiting_lock()";
-    eventually("the third to wait", || queue.rows(server, waits) == ["1"]);
+    let waits = format!(
+        "{}; SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock'
+         AND (classid::bigint << 32 | objid::bigint) = waiting_lock()",
+        queue.functions(server)
+    );
+    eventually("the third to wait", || queue.rows(server, &waits) == ["1"]);
     unread.signal(Signal::STOP);
     let from = Instant::now();
     let mut load = Load::start(queue, &mut SeededRng::new(5));
     let end = from + Duration::from_secs(rounds("ORCHESTRATOR_QUEUE_POSTGRES_OUTAGE_SECS", 4) * 2);
-    let listens = format!("SELECT pid {SESSIONS} AND (query LIKE 'LISTEN%' OR query = 'SELECT 1')");
+    let listens = format!(
+        "SELECT pid, state, xact_start, wait_event, query {SESSIONS} AND (query LIKE 'LISTEN%' OR query = 'SELECT 1')"
+    );
     assert_eq!(load.queue.rows(server, &listens).len(), 3);
     let holds = format!("{listens} AND xact_start < clock_timestamp() - interval '1 s'");
     while Instant::now() < end {
-        assert!(load.queue.rows(server, &holds).is_empty(), "a session holds a snapshot");
+        let found = load.queue.rows(server, &holds);
+        assert!(found.is_empty(), "a session holds a snapshot: {found:?}");
         sleep(Duration::from_millis(100));
     }
     unread.signal(Signal::CONT);

@@ -94,16 +94,17 @@ fn an_unexpected_null_is_a_state_of_the_link() {
     site.write("f.1.txt", "a 0\nb 0\nc 0\n");
     let instances = queue.start();
     await_job(site);
-    let original = queue.rows(server, "SELECT pg_get_functiondef('record_deliveries'::regproc)").join("\n");
-    queue.rows(
-        server,
+    let functions = queue.functions(server);
+    let rows = |sql: &str| queue.rows(server, &format!("{functions}; {sql}"));
+    let original = rows("SELECT pg_get_functiondef('record_deliveries'::regproc)").join("\n");
+    rows(
         "CREATE OR REPLACE FUNCTION record_deliveries(ids bigint[], redeliver boolean) RETURNS SETOF bigint
          LANGUAGE sql AS 'SELECT NULL::bigint'",
     );
     let mut worker = site.worker();
     worker.send(b"READY\n").expect("it is connected");
     site.first_cause("queue", "were altered");
-    queue.rows(server, &original);
+    rows(&original);
     await_up(site, "queue/queue_store");
     assert!(matches!(worker.reply(), Reply::Job { .. }));
     assert!(!site.log().contains("panicked"), "{}", site.log());

@@ -51,37 +51,52 @@ fn an_instance_of_version_1_works_beside_this_program() {
 
 #[test]
 fn functions_that_no_instance_uses_are_dropped_after_a_day() {
+    const FORMER: [&str; 5] = ["f0000000a", "f0000000b", "f0000000c", "f0000000d", "farm_east"];
     let server = Postgres::shared();
     let queue = SharedQueue::new(server, "dropped", 1);
     let instances = queue.start();
-    let former =
-        ["orchestrator_queue_f0000000a", "orchestrator_queue_f0000000b", "orchestrator_queue_f0000000c"];
+    let rows = |sql: &str| queue.rows(server, sql);
     // An instance that runs with the second one.
-    queue.rows(
-        server,
-        "INSERT INTO instance VALUES ('long', 1000, 'h', 's', now() + interval '1 hour', false);
-         INSERT INTO incarnation VALUES (1000, 'long', 'orchestrator_queue_f0000000b')",
-    );
-    for (name, age) in former.iter().zip(["2 days", "2 days", "1 hour"]) {
-        queue.rows(
-            server,
-            &format!("CREATE SCHEMA {name}; INSERT INTO function_schema VALUES ('{name}', now() - interval '{age}')"),
-        );
+    rows("INSERT INTO instance VALUES ('long', 1000, 'h', 's', now() + interval '1 hour', false)");
+    rows("INSERT INTO program VALUES ('long', 1000, 'orchestrator_queue_f0000000b')");
+    for (name, age) in FORMER.iter().zip(["2 days", "2 days", "1 hour", "2 days", "2 days"]) {
+        let schema = format!("orchestrator_queue_{name}");
+        // The fourth one has a table.
+        let table =
+            if *name == FORMER[3] { format!("CREATE TABLE {schema}.attempt ()") } else { String::new() };
+        rows(&format!(
+            "CREATE SCHEMA {schema}; {table}; INSERT INTO function_schema VALUES ('{schema}', now() - interval '{age}')"
+        ));
     }
-    let of_others =
-        "CREATE SCHEMA others; INSERT INTO function_schema VALUES ('others', now() - interval '2 days')";
-    queue.rows(server, of_others);
-    let own = queue.rows(server, "SELECT name FROM function_schema WHERE used > now() - interval '1 minute'");
-    let [own] = own.as_slice() else { panic!("{own:?}") };
-    queue.rows(
-        server,
-        &format!("SET search_path = {own}, orchestrator_queue; SELECT drop_former_functions()"),
+    rows(&format!("{}; SELECT drop_former_functions()", queue.functions(server)));
+    let left = rows("SELECT substr(nspname, 20) FROM pg_namespace WHERE nspname ~ '^orchestrator_queue_f'");
+    let left: BTreeSet<&str> = left.iter().map(String::as_str).collect();
+    let own = queue.functions(server).split(['_', ',']).nth(3).expect("a schema").to_owned();
+    assert_eq!(left, BTreeSet::from([FORMER[1], FORMER[2], FORMER[3], FORMER[4], &own]));
+    stop(instances);
+}
+
+#[test]
+fn functions_that_are_gone_are_created_again_but_not_in_a_schema_of_another_role() {
+    let server = Postgres::shared();
+    let queue = SharedQueue::new(server, "gone", 1);
+    let site: &TestEnv = &queue.sites[0];
+    site.write("f.1.txt", "a 0\nb 0\n");
+    let instances = queue.start();
+    let mut worker = site.worker();
+    eventually("a job", || matches!(worker.ready(), Reply::Job { .. }));
+    let functions = queue.functions(server);
+    queue.rows(server, &format!("{functions}; DROP FUNCTION handed_out CASCADE"));
+    eventually("another job", || matches!(worker.ready(), Reply::Job { .. }));
+
+    let schema = functions.split([' ', ',']).nth(3).expect("a schema");
+    let of_another = format!(
+        "DROP SCHEMA {schema} CASCADE; CREATE ROLE stranger; CREATE SCHEMA {schema} AUTHORIZATION stranger"
     );
-    let left = queue.rows(
-        server,
-        "SELECT nspname FROM pg_namespace WHERE nspname ~ '_f[0-9a-f]{8}$' OR nspname = 'others'",
-    );
-    let expected = BTreeSet::from([former[1], former[2], "others", own]);
-    assert_eq!(left.iter().map(String::as_str).collect::<BTreeSet<_>>(), expected);
+    queue.rows(server, &of_another);
+    site.append("f.1.txt", "c 0\n");
+    site.first_cause("queue", &format!("the schema {schema} belongs to another role than the tables"));
+    queue.rows(server, &format!("DROP SCHEMA {schema}"));
+    eventually("the last job", || matches!(worker.ready(), Reply::Job { .. }));
     stop(instances);
 }

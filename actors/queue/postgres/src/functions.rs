@@ -53,6 +53,8 @@ pub(super) struct Functions {
     pub(super) schema: String,
     /// Statements that create them.
     pub(super) sql: String,
+    /// Number of the functions.
+    pub(super) count: usize,
 }
 
 impl Functions {
@@ -60,7 +62,8 @@ impl Functions {
     pub(super) fn of(schema: &str) -> Self {
         let sql = FUNCTIONS.replace("$schema", schema);
         let start: String = schema.chars().take(START_BYTES_MAX).collect();
-        Self { schema: format!("{start}_f{:08x}", jitter_hash(&sql)), sql }
+        let count = sql.matches("CREATE OR REPLACE FUNCTION ").count();
+        Self { schema: format!("{start}_f{:08x}", jitter_hash(&sql)), sql, count }
     }
 }
 

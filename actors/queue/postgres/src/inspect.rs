@@ -30,7 +30,7 @@ use tokio::runtime::Runtime;
 use self::question::Question;
 use super::{
     error::unanswered,
-    functions::search_path,
+    schema,
     server_session::Session,
     session::{first, get},
     settings::{Settings, runtime},
@@ -159,7 +159,7 @@ impl PostgresInspector {
             answer_max: ANSWER_MAX,
         };
         let mut session = Session::open(&address, &settings).await?;
-        session.batch("choosing the schema", &search_path(&schema)).await?;
+        schema::select(&mut session, &schema).await?;
         // Other instances may run with other settings than configured here.
         let settings = settle::read(&mut session).await?.unwrap_or(configured);
         Ok(Open { session, instance, settings })

@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use super::{
     error::Lost,
     floor::AddedKeys,
-    functions::search_path,
+    schema,
     server_session::Session,
     session::{first_column, get},
     settings::{Settings, runtime},
@@ -98,7 +98,7 @@ impl Reconnecting for Renewals<'_> {
     async fn connect(&mut self) -> Result<(Session, String), Lost> {
         let settings = Settings::read(&self.lease.config)?;
         let mut session = Session::open(&settings.address, &SESSION).await?;
-        session.batch("choosing the schema", &search_path(&settings.schema)).await?;
+        schema::select(&mut session, &settings.schema).await?;
         Ok((session, settings.instance))
     }
 
@@ -131,9 +131,12 @@ impl Renewals<'_> {
                 let sql = "SELECT keep_attempts(floor(extract(epoch FROM clock_timestamp()))::bigint,
                      coalesce((SELECT (value::jsonb ->> 'attempts')::bigint FROM property WHERE name = 'rules'), 0))";
                 session.query("keeping the attempts", sql, vec![]).await?;
-                let sql = "SELECT drop_former_functions()";
-                session.query("dropping functions of former programs", sql, vec![]).await?;
                 self.upkeep_at = Instant::now() + UPKEEP;
+                let sql = "SELECT drop_former_functions()";
+                if let Err(error) = session.query("dropping functions of former programs", sql, vec![]).await
+                {
+                    tracing::warn!(%error, "functions of former programs are kept for another hour");
+                }
             }
             link.succeeded();
             sleep(RENEWAL).await;

@@ -4,11 +4,11 @@
 //! former program goes on beside this one, and comes back if this one is given up. What it needs is removed
 //! by a later program. The functions of each program have a schema of their own.
 
-use orchestrator_edge::postgres::{Login, PostgresError, SqlState};
+use orchestrator_edge::postgres::{PostgresError, SqlState};
 use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
 
 use super::{
-    error::storage_error,
+    error::{storage_error, unusable},
     functions::{Functions, search_path},
     server_session::Session,
     session::{first, first_column, get, single},
@@ -29,19 +29,29 @@ const VERSION: i64 = 3;
 /// No lock is taken that a role without rights on the tables could hold.
 pub(super) async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError> {
     session.0.check_encoding().await.map_err(storage_error)?;
-    match create_unless_known(session, schema).await {
+    explained(session, schema, true).await
+}
+
+/// As [`create`], unless the schema has no tables.
+pub(super) async fn select(session: &mut Session, schema: &str) -> Result<(), StorageError> {
+    explained(session, schema, false).await
+}
+
+async fn explained(session: &mut Session, schema: &str, creates: bool) -> Result<(), StorageError> {
+    match bring_up_to_date(session, schema, creates).await {
         Err(error) if error.source_as().is_some_and(is_denied) => {
             Err(denied(session, schema).await?.unwrap_or(error))
         }
-        created => created,
+        done => done,
     }
 }
 
-async fn create_unless_known(session: &mut Session, schema: &str) -> Result<(), StorageError> {
+async fn bring_up_to_date(session: &mut Session, schema: &str, creates: bool) -> Result<(), StorageError> {
     let functions = Functions::of(schema);
-    session.batch("choosing the schema", &search_path(schema)).await?;
+    // Without the schema of functions, since anybody may have made one of its name.
+    session.batch("choosing the schema", &format!("SET search_path = {schema}")).await?;
     let mut found = version(session).await?;
-    if found.is_none() {
+    if found.is_none() && creates {
         let created = change(session, schema, &functions, false).await;
         // Of instances that start at the same time, one creates the tables; the names are taken for the
         // others.
@@ -50,17 +60,23 @@ async fn create_unless_known(session: &mut Session, schema: &str) -> Result<(), 
             return created;
         }
     }
-    check_version(found, schema)?;
-    if is_current(session, &functions).await? {
+    if found.is_none() {
         return Ok(());
     }
-    change(session, schema, &functions, true).await
+    check_version(found, schema)?;
+    if !is_current(session, &functions).await? {
+        change(session, schema, &functions, true).await?;
+    }
+    session.batch("choosing the schemas", &search_path(schema)).await
 }
 
-/// Returns true if the role has no right, or not even that to see the schema.
+/// Returns true if the role has no right, unless a statement is known that helps, or not even that to see the
+/// schema.
 fn is_denied(error: &PostgresError) -> bool {
-    let denied = [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::INVALID_SCHEMA_NAME];
-    error.state.as_ref().is_some_and(|state| denied.contains(state))
+    match &error.state {
+        Some(state) if *state == SqlState::INSUFFICIENT_PRIVILEGE => error.peer.advice.is_none(),
+        state => *state == Some(SqlState::INVALID_SCHEMA_NAME),
+    }
 }
 
 /// Returns the error of a role without rights on a schema of another one, or on its tables; None if the
@@ -82,9 +98,18 @@ async fn is_current(session: &mut Session, functions: &Functions) -> Result<bool
     if applied(session).await?.len() < MIGRATIONS.len() {
         return Ok(false);
     }
-    let sql =
-        "SELECT EXISTS (SELECT 1 FROM function_schema WHERE name = $1 AND to_regnamespace($1) IS NOT NULL)";
-    single(&session.query(ACTION, sql, vec![Box::new(functions.schema.clone())]).await?)
+    let rows = session
+        .query(ACTION, include_str!("sql/functions_found.sql"), vec![Box::new(functions.schema.clone())])
+        .await?;
+    let Some(row) = rows.first() else { return Ok(false) };
+    let (count, is_owned): (i64, bool) = (get(row, 0)?, get(row, 1)?);
+    if !is_owned {
+        return Err(unusable(format!(
+            "the schema {} belongs to another role than the tables: drop it, or give it to their owner",
+            functions.schema
+        )));
+    }
+    Ok(usize::try_from(count) == Ok(functions.count))
 }
 
 /// Numbers of the migrations that are recorded.
@@ -119,8 +144,10 @@ async fn change_in_transaction(
 ) -> Result<(), StorageError> {
     let action =
         if has_tables { "adding to the tables, as only their owner may" } else { "creating the tables" };
+    let rows = session.query(action, "SELECT quote_ident(current_user)", vec![]).await?;
+    let role: String = single(&rows)?;
     session.batch(action, "BEGIN").await?;
-    let (mut known, mut owner) = (Vec::new(), None);
+    let (mut known, mut owner) = (Vec::new(), role.clone());
     if has_tables {
         // One instance at a time; no statement of hand-outs waits for it.
         session.batch(action, "LOCK TABLE property IN SHARE UPDATE EXCLUSIVE MODE").await?;
@@ -129,22 +156,29 @@ async fn change_in_transaction(
             known.push(1);
         }
         let sql = "SELECT relowner::regrole::text FROM pg_class WHERE oid = 'property'::regclass";
-        owner = first::<String>(&session.query(action, sql, vec![]).await?)?;
+        owner = single(&session.query(action, sql, vec![]).await?)?;
+    } else {
+        let database = session.0.login().database.clone();
+        let grant = format!("GRANT CREATE ON DATABASE {database} TO {role}");
+        create_schema(session, action, schema, "", &grant).await?;
     }
-    let Login { role, database } = session.0.login().clone();
-    let grant = format!("GRANT CREATE ON DATABASE {database} TO {role}");
-    create_schema(session, action, schema, "", &grant).await?;
-    // The role may have no right to create schemas, but for one that it is given.
-    let owned = format!(" AUTHORIZATION {}", owner.as_ref().unwrap_or(&role));
-    let grant = format!("CREATE SCHEMA {}{owned}", functions.schema);
-    create_schema(session, action, &functions.schema, &owned, &grant).await?;
-    let role = owner.map(|owner| format!("SET LOCAL ROLE {owner}; ")).unwrap_or_default();
-    session.batch(action, &format!("{role}SET LOCAL search_path = {schema}")).await?;
+    // A member of the owner makes what other members may use.
+    let (as_owner, as_itself, owned) = if owner == role {
+        Default::default()
+    } else {
+        let as_owner = format!("SET LOCAL ROLE {owner}; ");
+        (as_owner, "SET LOCAL ROLE NONE; ".to_owned(), format!(" AUTHORIZATION {owner}"))
+    };
+    session.batch(action, &format!("{as_owner}SET LOCAL search_path = {schema}")).await?;
     for (number, sql) in MIGRATIONS.into_iter().filter(|(number, _)| !known.contains(number)) {
         session.batch(action, &migration(number, sql)).await?;
     }
+    // The role may have no right to create schemas, but for one that it is given.
+    session.batch(action, &format!("{as_itself}SET LOCAL search_path = {schema}")).await?;
+    let grant = format!("CREATE SCHEMA {} AUTHORIZATION {owner}", functions.schema);
+    create_schema(session, action, &functions.schema, &owned, &grant).await?;
     let first_rows = if has_tables { String::new() } else { first_rows() };
-    for sql in [&first_rows, &create_functions(schema, functions), "COMMIT"] {
+    for sql in [&as_owner, &first_rows, &create_functions(schema, functions), "COMMIT"] {
         session.batch(action, sql).await?;
     }
     Ok(())
@@ -159,7 +193,7 @@ async fn create_schema(
     owned: &str,
     grant: &str,
 ) -> Result<(), StorageError> {
-    let sql = "SELECT to_regnamespace($1) IS NOT NULL";
+    let sql = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
     if single(&session.query(action, sql, vec![Box::new(name.to_owned())]).await?)? {
         return Ok(());
     }
@@ -176,7 +210,7 @@ fn migration(number: i32, sql: &str) -> String {
 }
 
 /// Statements that create the functions in their schema.
-fn create_functions(schema: &str, Functions { schema: own, sql }: &Functions) -> String {
+fn create_functions(schema: &str, Functions { schema: own, sql, .. }: &Functions) -> String {
     format!(
         "SET LOCAL search_path = {own}, {schema};\n{sql}
 INSERT INTO function_schema (name) VALUES ('{own}') ON CONFLICT (name) DO UPDATE SET used = clock_timestamp();\n"

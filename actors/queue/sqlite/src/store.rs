@@ -56,8 +56,8 @@ impl SqliteStore {
     ///
     /// # Errors
     /// `StorageErrorKind::Busy` while another process uses the file, `StorageErrorKind::Locked` while another
-    /// instance does, `StorageErrorKind::NewerSchema`, `StorageErrorKind::Corrupt` (see
-    /// [`super::set_aside`]), `StorageErrorKind::Full`, `StorageErrorKind::Backend`.
+    /// instance does, `StorageErrorKind::NewerSchema`, `StorageErrorKind::Corrupt`,
+    /// `StorageErrorKind::Full`, `StorageErrorKind::Backend`.
     pub fn open(path: &Path, options: Options) -> Result<Self, StorageError> {
         let Opened { mut conn, files, lock, incarnation } = open(path, &options)?;
         let wal_pages = Arc::new(AtomicU64::new(0));

@@ -158,6 +158,7 @@ impl Target for PostgresTarget {
         let oldest = oldest_attempt.map_or(i64::MAX, |started| started.max(0) / DAY_SECS * DAY_SECS);
         let begin = format!(
             include_str!("../sql/migration/begin.sql"),
+            schema = self.connection.schema,
             instance = self.instance,
             oldest = oldest,
             day_secs = DAY_SECS,

@@ -1,7 +1,8 @@
 -- Place of an instance, which one process has at a time.
 --
 -- Locks the row of the instance (FOR UPDATE), which waits for the open transaction of the process that had the place. Nobody waits for the
--- advisory lock of the instance. `take_place` locks the row of its functions last.
+-- advisory lock of the instance. `take_place` locks the rows of its
+-- program and functions last.
 
 -- Tries to get the advisory lock of an instance for this session.
 CREATE OR REPLACE FUNCTION lock_place(name text) RETURNS boolean LANGUAGE sql AS $$
@@ -24,7 +25,9 @@ BEGIN
     VALUES (name, next_incarnation, of_host, of_socket, clock_timestamp() + lease, has_lock)
     ON CONFLICT (instance) DO UPDATE SET incarnation = excluded.incarnation, host = excluded.host, socket = excluded.socket,
         lease_until = excluded.lease_until, is_locked = excluded.is_locked;
-    INSERT INTO incarnation (incarnation, instance, functions) VALUES (next_incarnation, name, current_schema());
+    INSERT INTO incarnation (incarnation, instance) VALUES (next_incarnation, name);
+    INSERT INTO program (instance, incarnation, functions) VALUES (name, next_incarnation, current_schema())
+    ON CONFLICT (instance) DO UPDATE SET incarnation = excluded.incarnation, functions = excluded.functions;
     UPDATE function_schema AS f SET used = clock_timestamp() WHERE f.name = current_schema();
     DELETE FROM incarnation AS i WHERE i.instance = name AND i.incarnation <> next_incarnation AND NOT EXISTS (
         SELECT 1 FROM in_flight AS f WHERE f.handout_id >= i.incarnation << 32 AND f.handout_id < (i.incarnation + 1) << 32);

@@ -14,7 +14,7 @@ BEGIN
         EXECUTE format('DROP TABLE %I', part);
     END LOOP;
     IF {oldest} < today THEN
-        EXECUTE format('CREATE TABLE attempt_{oldest} PARTITION OF attempt FOR VALUES FROM ({oldest}) TO (%s)', today);
+        EXECUTE format('CREATE TABLE {schema}.attempt_{oldest} PARTITION OF attempt FOR VALUES FROM ({oldest}) TO (%s)', today);
     END IF;
     PERFORM keep_attempts(today, {max});
 END $$;

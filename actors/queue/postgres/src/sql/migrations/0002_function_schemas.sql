@@ -1,7 +1,7 @@
 -- Records of migrations, and of the schemas that have the functions of programs.
 --
--- Locks `incarnation` (ACCESS EXCLUSIVE) for a moment. Programs from before this migration have their functions in the schema of the tables, and
--- go on: they add no value to `functions`.
+-- Only adds tables, so that no statement of another program waits. Programs from before this migration have their functions in the schema of
+-- the tables, and no row in `program`.
 
 CREATE TABLE schema_migration (
     number integer PRIMARY KEY,
@@ -13,4 +13,9 @@ CREATE TABLE function_schema (
     name text COLLATE "C" PRIMARY KEY,
     used timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-ALTER TABLE incarnation ADD COLUMN functions text COLLATE "C";
+-- Functions that the process with the place of an instance uses.
+CREATE TABLE program (
+    instance text COLLATE "C" PRIMARY KEY,
+    incarnation bigint NOT NULL,
+    functions text COLLATE "C" NOT NULL
+);
