@@ -8,7 +8,7 @@ use orchestrator_text::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What an instance needs of the configuration.
+/// Keys of the configuration that an instance uses.
 #[derive(Debug, Clone)]
 pub struct InstanceConfig {
     /// The database.

@@ -1,4 +1,4 @@
-//! What the housekeeper does on connections of its own: checkpoints, and questions of operators.
+//! Checkpoints, and answers to operators, on connections of the housekeeper.
 
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 

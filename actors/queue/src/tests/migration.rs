@@ -281,6 +281,10 @@ fn d18_a_queue_goes_there_and_back_and_answers_the_same() {
         assert_eq!(pause_file::pause(&returned.path()), pause);
         assert_eq!(moved.inspector(TIMEOUT).shared_pause().unwrap(), pause);
         assert_eq!(moved.number("SELECT count(*) FROM attempt_other"), 0, "days leave as a whole");
+        let elsewhere = "SELECT count(*) FROM pg_inherits JOIN pg_class AS part ON part.oid = inhrelid
+            JOIN pg_class AS attempt ON attempt.oid = inhparent
+            WHERE attempt.relname = 'attempt' AND part.relnamespace <> attempt.relnamespace";
+        assert_eq!(moved.number(elsewhere), 0, "attempts stay when the functions of a program are dropped");
         moved.texts("DELETE FROM property WHERE name = 'paused' RETURNING name");
 
         let answered = [&mut original, &mut moved, &mut returned].map(|s| {

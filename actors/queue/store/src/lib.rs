@@ -1,5 +1,5 @@
-//! What a store brings to the queue beside its transactions: children, links, preflight, files to back up,
-//! the pause, maintenance, and the two sides of a migration.
+//! Traits of a store outside of its transactions: children, links, preflight, files to back up, the pause,
+//! maintenance, and the two sides of a migration.
 //!
 //! The crates `orchestrator-queue-sqlite` and `orchestrator-queue-postgres` implement these traits; the
 //! application knows only the traits. Comments cite the rules of the queue's `CONTRACT.md` by number.

@@ -35,7 +35,7 @@ impl Answering<'_> {
     }
 }
 
-/// What the housekeeper does on connections of its own. Each call blocks.
+/// Work of the housekeeper, on connections of its own. Each call blocks.
 pub trait Maintenance {
     /// Connects for a question. On SQLite it ends once `is_asked` returns false.
     ///

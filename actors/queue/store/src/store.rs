@@ -9,7 +9,7 @@ use orchestrator_supervise::{ChildSpec, Fault, LinkFailure, PauseSpan, StartCx, 
 
 use crate::{LastRequest, Maintenance, OpenStore, Upkeep};
 
-/// What the children of a store need of the others.
+/// Handles of the application for the children of a store.
 #[derive(Clone)]
 pub struct Wiring {
     /// Time of the last request of a worker at this instance.

@@ -72,8 +72,7 @@ impl Source for PostgresSource {
     fn counters(&mut self) -> Result<Counters, StorageError> {
         const ACTION: &str = "reading the last numbers";
         // The functions of this program need not exist.
-        let pause = "SELECT value FROM property WHERE name = 'paused'
-             AND (value = '' OR value::numeric > extract(epoch FROM clock_timestamp()) * 1000)";
+        let pause = "SELECT value FROM property WHERE name = 'paused'";
         let pause = first::<String>(&self.0.query(ACTION, pause, vec![])?)?;
         Ok(Counters {
             incarnation: self.0.number(ACTION, "SELECT last_value FROM incarnation_number")?,
@@ -82,7 +81,9 @@ impl Source for PostgresSource {
                 "SELECT greatest((SELECT max(fetcher_id) FROM fetcher),
                      pg_sequence_last_value(pg_get_serial_sequence('fetcher', 'fetcher_id')::regclass))",
             )?,
-            pause: pause.map(|until| PauseSpan { until_ms: until.parse().ok() }),
+            pause: pause
+                .map(|until| PauseSpan { until_ms: until.parse().ok() })
+                .filter(|pause| !pause.is_over()),
         })
     }
 }
