@@ -1,13 +1,17 @@
 //! Commands `orchestrator queue ..` beside the verbs.
 
+mod dump;
 mod export;
 mod init;
 mod migrate;
 
-use clap::Subcommand;
-use orchestrator_subsystem::{CommandError, Context, Subsystem};
+use std::fmt::Write as _;
 
-use crate::config::QueueConfig;
+use clap::Subcommand;
+use orchestrator_queue_rules::storage::StorageError;
+use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};
+
+use crate::{config::QueueConfig, migration::Report};
 
 /// Publish the state of the queue, and move it
 #[derive(Debug, Clone, Subcommand)]
@@ -28,14 +32,30 @@ pub enum QueueCommand {
     /// Move a queue from SQLite to PostgreSQL or back, while it is stopped
     ///
     /// The source is not changed. All rows, the log, jobs in flight, attempts, failures and the pause are
-    /// copied and compared by checksum. A command that is interrupted goes on where it ended when it is
-    /// repeated; before its end, no queue starts on the target. The configuration gives the schema and the
+    /// copied and compared by checksum. A command that is interrupted starts over when it is repeated; before
+    /// its end, no queue starts on the target. The configuration gives the schema and the
     /// name of the instance to which the fetchers of a SQLite file will belong (queue.postgres.schema,
     /// queue.postgres.instance or the file INPUT_DIR.instance): name that of the queue with --config.
     ///
     /// Example: orchestrator queue migrate --from sqlite:/var/lib/orchestrator/queue.db --to
     /// postgres:/etc/orchestrator/dsn --config FILE
     Migrate(migrate::MigrateArguments),
+    /// Write all rows of a stopped queue to a file, as JSON lines
+    ///
+    /// The configuration names the queue, which is not changed. A line for each row follows a header; the
+    /// last line has the numbers of rows and the SHA-256 of all lines before it. `queue load` reads the file.
+    ///
+    /// Example: orchestrator queue dump queue.jsonl --config FILE
+    Dump(dump::DumpArguments),
+    /// Fill an empty store from a file that `queue dump` has written
+    ///
+    /// The configuration names the store, which has no rows. The file is checked before anything is written,
+    /// and compared with the store at the end. A command that is interrupted starts over when it is repeated;
+    /// before its end, no queue starts on the store. On PostgreSQL the fetchers will belong to the configured
+    /// instance.
+    ///
+    /// Example: orchestrator queue load queue.jsonl --config FILE
+    Load(dump::LoadArguments),
 }
 
 /// Runs a command and prints its result. `S` is the queue subsystem.
@@ -46,6 +66,44 @@ pub(crate) async fn run<S: Subsystem<Config = QueueConfig>>(
     match command {
         QueueCommand::Export(arguments) => export::run::<S>(arguments, context).await,
         QueueCommand::Init(arguments) => init::run::<S>(arguments, context),
-        QueueCommand::Migrate(arguments) => migrate::run::<S>(arguments, context).await,
+        QueueCommand::Migrate(arguments) => migrate::run::<S>(arguments, context),
+        QueueCommand::Dump(arguments) => dump::dump::<S>(arguments, context),
+        QueueCommand::Load(arguments) => dump::load::<S>(arguments, context),
     }
+}
+
+/// Copies a queue on a thread of its own: sessions block, which the runtime does not permit on its thread.
+fn copy(work: impl FnOnce() -> Result<Report, StorageError> + Send) -> Result<Report, StorageError> {
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(work);
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// `action` failed.
+fn failed(action: &str, error: &StorageError) -> CommandError {
+    let cause = std::error::Error::source(error).map(|cause| format!(" ({cause})")).unwrap_or_default();
+    CommandError::Local(format!("cannot {action}: {error}{cause}"))
+}
+
+/// Table of what was copied. `heading` is that of the checksums.
+fn table(report: &Report, heading: &str) -> String {
+    let mut text = format!("TABLE          ROWS  {heading}\n");
+    for (table, rows, checksum) in &report.tables {
+        let _ = writeln!(text, "{table:<8} {rows:>10}  {checksum}");
+    }
+    let _ = writeln!(text, "{:<19}  {}", "all", report.checksum);
+    text
+}
+
+/// Command `orchestrator queue COMMAND` with the configuration of `arguments`.
+fn command_line(command: &str, arguments: &ConfigArguments) -> String {
+    let mut text = format!("orchestrator queue {command}");
+    for file in &arguments.config {
+        let _ = write!(text, " --config {}", file.display());
+    }
+    for assignment in &arguments.set {
+        let _ = write!(text, " --set {assignment}");
+    }
+    text
 }

@@ -129,10 +129,13 @@ const PATTERN_BYTES_MAX: usize = 1_000;
 impl QueueConfig {
     /// Returns the configured store, which opens nothing yet.
     pub(crate) fn make_store(&self) -> Arc<dyn Store> {
-        self.postgres_store().unwrap_or_else(|| {
-            let options = Options::new(self.handouts(), self.synchronous);
-            Arc::new(SqliteQueue::new(self.database.clone(), self.on_corrupt, options))
-        })
+        self.postgres_store().unwrap_or_else(|| self.on_sqlite(&self.database))
+    }
+
+    /// The same queue in the file `database`.
+    pub(crate) fn on_sqlite(&self, database: &Path) -> Arc<dyn Store> {
+        let options = Options::new(self.handouts(), self.synchronous);
+        Arc::new(SqliteQueue::new(database.to_owned(), self.on_corrupt, options))
     }
 
     /// Settings of hand-outs.

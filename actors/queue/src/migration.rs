@@ -1,8 +1,13 @@
-//! Migration of a queue from one store to the other, while it is stopped (CONTRACT QD18): copies the rows of
-//! the [logical tables](orchestrator_queue_store::migration) and compares them by checksum.
+//! Copies of a stopped queue (CONTRACT QD18): the rows of the
+//! [logical tables](orchestrator_queue_store::migration) go from one store to the other, or to a dump and from
+//! it to a store, and are compared by checksum.
 
-mod checksum;
 mod copy;
+mod dump_file;
+mod line;
 mod progress;
 
-pub(crate) use self::copy::{Names, Report, migrate};
+pub(crate) use self::{
+    copy::{Names, Report, dump, migrate},
+    dump_file::DumpFile,
+};

@@ -2,14 +2,9 @@
 
 use std::{path::Path, sync::Arc};
 
-use orchestrator_queue_postgres::{
-    InstanceConfig, PostgresQueue, PostgresSource, PostgresTarget, address, creation, instance_name,
-};
+use orchestrator_queue_postgres::{InstanceConfig, PostgresQueue, creation};
 use orchestrator_queue_rules::storage::StorageError;
-use orchestrator_queue_store::{
-    Store,
-    migration::{Source, Target},
-};
+use orchestrator_queue_store::Store;
 
 pub use orchestrator_queue_postgres::PostgresConfig;
 
@@ -40,17 +35,10 @@ impl QueueConfig {
         Ok(creation(&self.postgres.schema))
     }
 
-    /// Opens the schema in the database whose address is in `file`. `option` names the file in errors.
-    pub(crate) fn postgres_source(&self, file: &Path, option: &str) -> Result<Box<dyn Source>, StorageError> {
-        let address = address(file, &format!("{option} postgres"))?;
-        Ok(Box::new(PostgresSource::open(&address, &self.postgres.schema)?))
-    }
-
-    /// As [`Self::postgres_source`]. The fetchers will belong to this instance.
-    pub(crate) fn postgres_target(&self, file: &Path, option: &str) -> Result<Box<dyn Target>, StorageError> {
-        let (address, config) = (address(file, &format!("{option} postgres"))?, self.instance());
-        let instance = instance_name(&config)?;
-        let target = PostgresTarget::open(&address, &self.postgres.schema, instance, config.handouts)?;
-        Ok(Box::new(target))
+    /// The same schema in the database whose address is in `file`.
+    pub(crate) fn on_postgres(&self, file: &Path) -> Result<Arc<dyn Store>, StorageError> {
+        let mut instance = self.instance();
+        instance.postgres.dsn_file = Some(file.to_owned());
+        Ok(Arc::new(PostgresQueue::new(instance)))
     }
 }

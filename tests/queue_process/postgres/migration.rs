@@ -15,9 +15,6 @@ use serde_json::Value;
 use super::await_up;
 use crate::site;
 
-/// Rows of [`Move`] count as much behind a table as none can have.
-const TABLE: u64 = 1_000_000_000;
-
 /// A site whose queue moves.
 struct Move {
     site: TestEnv,
@@ -109,7 +106,7 @@ impl Move {
         }
         running.kill_nine();
         let reached = done();
-        assert!((at..9 * TABLE).contains(&reached), "it was killed in the middle: {reached}");
+        assert!((at..=self.all()).contains(&reached), "it was killed in the middle: {reached}");
     }
 
     /// Runs the migration and returns the checksum of all tables.
@@ -122,10 +119,15 @@ impl Move {
         checksum.to_owned()
     }
 
-    /// Points in the log and in the rows.
+    /// Rows of files and of the log.
+    fn all(&self) -> u64 {
+        self.rows + self.rows / 4
+    }
+
+    /// Numbers of copied rows: while the log is copied, and the rows of files.
     fn points(&self, rng: &mut SeededRng) -> [u64; 2] {
         let below = |rng: &mut SeededRng, rows: u64| rng.below(usize::try_from(rows).expect("a size")) as u64;
-        [2 * TABLE + below(rng, self.rows / 5), 8 * TABLE + below(rng, self.rows / 2)]
+        [1 + below(rng, self.rows / 5), self.rows / 2 + below(rng, self.rows / 2)]
     }
 
     fn start_with(&self, settings: &[&str]) -> Instance {
@@ -178,10 +180,9 @@ fn d18_a_queue_goes_there_and_back_and_kills_on_the_way_lose_nothing() {
 
     let there = queue.arguments(&source, "postgres:dsn", "orchestrator_queue");
     let done = || {
-        let state =
-            "SELECT (value::jsonb ->> 'tables')::bigint * 1000000000 + (value::jsonb ->> 'rows')::bigint
+        let copied = "SELECT (SELECT count(*) FROM orchestrator_queue.log) + (SELECT count(*) FROM orchestrator_queue.listing)
             FROM orchestrator_queue.property WHERE name = 'migration'";
-        psql(dsn, state).map_or(0, |state| number(&state))
+        psql(dsn, copied).map_or(0, |copied| number(&copied))
     };
     for at in queue.points(&mut rng) {
         queue.kill(&there, at, done);
@@ -220,14 +221,65 @@ fn d18_a_queue_goes_there_and_back_and_kills_on_the_way_lose_nothing() {
     assert!(instance.terminate().success());
 }
 
+#[test]
+fn d18_a_dump_of_one_store_fills_the_other_one() {
+    let server = Postgres::shared();
+    let queue = Move::new(server, "dumped", 2_000);
+    let site = &queue.site;
+    let run = |arguments: &[&str]| site.cli(&[&["queue"], arguments].concat());
+    let shared = [
+        "--set",
+        "queue.store=postgres",
+        "--set",
+        "queue.postgres.dsn_file=dsn",
+        "--set",
+        "queue.postgres.instance=one",
+    ];
+
+    let instance = site.start();
+    let (code, _, err) = run(&["dump", "queue.jsonl"]);
+    assert!(code == 1 && err.contains("in use by another instance"), "{err}");
+    assert!(!site.path().join("queue.jsonl").exists());
+    assert!(instance.terminate().success());
+    let (code, dumped, err) = run(&["dump", "queue.jsonl"]);
+    assert_eq!(code, 0, "{err}");
+    let text = fs::read_to_string(site.path().join("queue.jsonl")).expect("the dump");
+    let rows = |text: &str| {
+        text.lines().filter(|line| line.starts_with("{\"table\"")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(&text).iter().filter(|line| line.starts_with("{\"table\":\"row\"")).count(), 2_000);
+    let (code, _, err) = run(&["dump", "queue.jsonl"]);
+    assert!(code == 1 && err.contains("file queue.jsonl: File exists"), "{err}");
+
+    fs::write(site.path().join("cut.jsonl"), &text[..text.len() - 10]).expect("write the dump");
+    let (code, _, err) = run(&[&["load", "cut.jsonl"][..], &shared].concat());
+    assert!(
+        code == 1 && err.contains("dump cut.jsonl: line ") && err.contains("make the dump again"),
+        "{err}"
+    );
+    let (code, loaded, err) = run(&[&["load", "queue.jsonl"][..], &shared].concat());
+    assert_eq!(code, 0, "{err}");
+    let sums = |text: &str| text.lines().skip(1).take(10).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(sums(&dumped), sums(&loaded));
+    let (code, _, err) = run(&[&["load", "queue.jsonl"][..], &shared].concat());
+    assert!(code == 1 && err.contains("has rows in fetcher"), "{err}");
+    let (code, _, err) = run(&[&["dump", "again.jsonl"][..], &shared].concat());
+    assert_eq!(code, 0, "{err}");
+    let again = fs::read_to_string(site.path().join("again.jsonl")).expect("the dump");
+    assert_eq!(rows(&again), rows(&text));
+    let settings: Vec<&str> = shared.iter().copied().filter(|word| *word != "--set").collect();
+    assert_eq!(queue.answers(&[]), queue.answers(&settings));
+}
+
 fn done_in_file(path: &Path) -> u64 {
     if !path.exists() {
         return 0;
     }
-    let state = "SELECT json_extract(state, '$.tables') * 1000000000 + json_extract(state, '$.rows') FROM orchestrator_migration";
+    let copied =
+        "SELECT (SELECT count(*) FROM log) + (SELECT count(*) FROM queue) FROM orchestrator_migration";
     let database = Database::open(path);
     database.connection().busy_timeout(Duration::from_millis(100)).expect("a busy time-out");
-    let found = database.connection().query_row(state, [], |row| row.get::<_, i64>(0));
+    let found = database.connection().query_row(copied, [], |row| row.get::<_, i64>(0));
     found.map_or(0, i64::unsigned_abs)
 }
 

@@ -34,5 +34,5 @@ pub use lease::OwnIncarnation;
 pub use migration::{PostgresSource, PostgresTarget};
 pub use postgres_queue::PostgresQueue;
 pub use schema::creation;
-pub use settings::{Settings, address, instance_name};
+pub use settings::Settings;
 pub use store::PostgresStore;

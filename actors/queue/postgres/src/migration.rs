@@ -91,7 +91,8 @@ impl Connection {
         StorageError::new(StorageErrorKind::NotMigrated, format!("the schema {} {reason}", self.schema))
     }
 
-    fn state(&mut self) -> Result<Option<String>, StorageError> {
+    /// Mark of an unfinished migration.
+    fn mark(&mut self) -> Result<Option<String>, StorageError> {
         first(&self.query("looking for a migration", session::UNFINISHED, vec![])?)
     }
 
@@ -101,15 +102,10 @@ impl Connection {
         single::<i64>(&rows).map(i64::unsigned_abs)
     }
 
-    /// Passes the rows behind a key to `take`, in batches.
-    fn read(
-        &mut self,
-        table: Table,
-        after: Option<&[Value]>,
-        take: &mut Take<'_>,
-    ) -> Result<(), StorageError> {
+    /// Passes the rows to `take`, in batches.
+    fn read(&mut self, table: Table, take: &mut Take<'_>) -> Result<(), StorageError> {
         let (from_start, behind) = (sql::select(table, false), sql::select(table, true));
-        let mut last = after.map(<[_]>::to_vec);
+        let mut last: Option<Vec<Value>> = None;
         loop {
             let (sql, params) = match &last {
                 None => (&from_start, vec![]),

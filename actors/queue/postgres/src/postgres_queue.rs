@@ -7,18 +7,21 @@ use orchestrator_queue_rules::{
     listing::Listing,
     storage::{Questions as _, StorageError},
 };
-use orchestrator_queue_store::{Maintenance, OpenStore, Store, Wiring};
+use orchestrator_queue_store::{
+    Maintenance, OpenStore, Store, Wiring,
+    migration::{Source, Target},
+};
 use orchestrator_subsystem::{BackupKind, BackupSet};
 use orchestrator_supervise::{ChildSpec, Factory, LinkFailure, PauseSpan, StartCx, StopToken};
 
 use crate::{
-    InstanceConfig, OwnIncarnation, PostgresInspector,
+    InstanceConfig, OwnIncarnation, PostgresInspector, PostgresSource, PostgresTarget,
     error::link_failure,
     floor::AddedKeys,
     lease::Lease,
     listener::Listener,
     open_store::OpenPostgres,
-    settings::instance_file,
+    settings::{Settings, instance_file},
     watch::{ServerWatch, WaitingJobs},
 };
 
@@ -117,5 +120,15 @@ impl Store for PostgresQueue {
             });
             reader.join().unwrap_or_else(|panic| resume_unwind(panic))
         })
+    }
+
+    fn source(&self) -> Result<Box<dyn Source>, StorageError> {
+        let Settings { address, schema, .. } = Settings::read(&self.config)?;
+        Ok(Box::new(PostgresSource::open(&address, &schema)?))
+    }
+
+    fn target(&self) -> Result<Box<dyn Target>, StorageError> {
+        let Settings { address, schema, instance, handouts, .. } = Settings::read(&self.config)?;
+        Ok(Box::new(PostgresTarget::open(&address, &schema, instance, handouts)?))
     }
 }

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use orchestrator_edge::{postgres::Address, read_secret, read_text, with_suffix};
+use orchestrator_edge::{postgres::Address, read_text, with_suffix};
 use orchestrator_queue_rules::storage::{HandoutSettings, StorageError};
 use tokio::runtime::{Builder, Runtime};
 
@@ -57,15 +57,6 @@ pub(super) fn runtime() -> Result<Runtime, StorageError> {
     runtime.map_err(|error| unusable(format!("cannot start a runtime: {error}")))
 }
 
-/// Returns the address in a file. `key` names it in errors.
-///
-/// # Errors
-/// The file cannot be read, or the address is invalid.
-pub fn address(file: &Path, key: &str) -> Result<Address, StorageError> {
-    let dsn = read_secret(Some(file), "", key).map_err(unusable)?;
-    Address::parse(&dsn, APPLICATION).map_err(storage_error)
-}
-
 fn host() -> String {
     fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
@@ -75,7 +66,7 @@ fn host() -> String {
 ///
 /// # Errors
 /// The file cannot be used.
-pub fn instance_name(config: &InstanceConfig) -> Result<String, StorageError> {
+fn instance_name(config: &InstanceConfig) -> Result<String, StorageError> {
     if let Some(name) = &config.postgres.instance {
         return Ok(name.clone());
     }

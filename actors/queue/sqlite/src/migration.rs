@@ -9,8 +9,8 @@ pub use self::{source::SqliteSource, target::SqliteTarget};
 use super::error::storage_error;
 use orchestrator_queue_rules::storage::StorageError;
 use orchestrator_queue_store::migration::{BATCH_BYTES, BATCH_ROWS, Kind, Row, Table, Take, Value};
+use rusqlite::Connection;
 use rusqlite::types::{ToSql, ToSqlOutput};
-use rusqlite::{Connection, params_from_iter};
 use std::path::Path;
 
 /// SQLite's page cache, in bytes: a run lists paths in another order than the index of paths.
@@ -37,19 +37,11 @@ fn count(conn: &Connection, path: &Path, table: Table) -> Result<u64, StorageErr
         .map_err(|error| storage_error(path, "counting rows", error))
 }
 
-/// Passes the rows behind a key to `take`, in batches.
-fn read(
-    conn: &Connection,
-    path: &Path,
-    table: Table,
-    after: Option<&[Value]>,
-    take: &mut Take<'_>,
-) -> Result<(), StorageError> {
+/// Passes the rows to `take`, in batches.
+fn read(conn: &Connection, path: &Path, table: Table, take: &mut Take<'_>) -> Result<(), StorageError> {
     let failed = |error| storage_error(path, "reading rows", error);
     let mut statement = conn.prepare(&sql::select(table)).map_err(failed)?;
-    let none = vec![Value::Null; table.key().len()];
-    let mut found =
-        statement.query(params_from_iter(after.unwrap_or(&none).iter().map(Param))).map_err(failed)?;
+    let mut found = statement.query([]).map_err(failed)?;
     let (mut rows, mut bytes) = (Vec::new(), 0);
     while let Some(row) = found.next().map_err(failed)? {
         let row = values(table, row).map_err(failed)?;

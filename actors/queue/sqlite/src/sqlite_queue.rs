@@ -7,14 +7,18 @@ use orchestrator_queue_rules::{
     listing::Listing,
     storage::{Questions as _, StorageError, StorageErrorKind},
 };
-use orchestrator_queue_store::{Maintenance, OpenStore, Store, Wiring, unix_time};
+use orchestrator_queue_store::{
+    Maintenance, OpenStore, Store, Wiring,
+    migration::{Source, Target},
+    unix_time,
+};
 use orchestrator_subsystem::{BackupKind, BackupSet};
 use orchestrator_supervise::{Fault, LinkFailure, PauseSpan, StartCx, StopToken};
 
 use crate::{
-    Inspector, OnCorrupt, Options, SqliteStore, corrupt::set_aside, database_file::release_replaced,
-    error::link_failure, maintenance::SqliteMaintenance, open_store::OpenSqlite, pause_file,
-    wal_state::WalState,
+    Inspector, OnCorrupt, Options, SqliteSource, SqliteStore, SqliteTarget, corrupt::set_aside,
+    database_file::release_replaced, error::link_failure, maintenance::SqliteMaintenance,
+    open_store::OpenSqlite, pause_file, wal_state::WalState,
 };
 
 /// A queue in the SQLite file `database`.
@@ -111,5 +115,13 @@ impl Store for SqliteQueue {
     fn listing(&self, now: i64, timeout: Duration) -> Result<Listing, StorageError> {
         let listing = Inspector::open(&self.database, self.options.clone(), timeout)?.listing(now)?;
         Ok(Listing { paused: self.pause().is_some(), ..listing })
+    }
+
+    fn source(&self) -> Result<Box<dyn Source>, StorageError> {
+        Ok(Box::new(SqliteSource::open(&self.database)?))
+    }
+
+    fn target(&self) -> Result<Box<dyn Target>, StorageError> {
+        Ok(Box::new(SqliteTarget::open(&self.database)?))
     }
 }

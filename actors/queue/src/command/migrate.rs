@@ -1,16 +1,17 @@
 //! Command `orchestrator queue migrate`: moves a queue from one store to the other while it is stopped
 //! (CONTRACT QD18).
 
-use std::{fmt::Write as _, path::PathBuf, str::FromStr};
+use std::{path::PathBuf, str::FromStr, sync::Arc};
 
 use clap::Args;
 use orchestrator_queue_rules::storage::StorageError;
-use orchestrator_queue_sqlite::{SqliteSource, SqliteTarget};
+use orchestrator_queue_store::Store;
 use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};
 
+use super::{command_line, copy, failed, table};
 use crate::{
     config::QueueConfig,
-    migration::{Names, Report, migrate},
+    migration::{Names, migrate},
 };
 
 /// Source and target.
@@ -19,23 +20,32 @@ use crate::{
 pub struct MigrateArguments {
     /// The queue that is read: `sqlite:PATH` of a database, or `postgres:FILE` with a connection string
     #[arg(long, value_name = "STORE")]
-    from: Store,
+    from: Place,
     /// The store that becomes the queue: `postgres:FILE`, or `sqlite:PATH`; without rows
     #[arg(long, value_name = "STORE")]
-    to: Store,
+    to: Place,
     #[command(flatten)]
     config: ConfigArguments,
 }
 
-/// Place of a queue.
+/// Store of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Store {
+enum Place {
     Sqlite(PathBuf),
     /// File with the connection string.
     Postgres(PathBuf),
 }
 
-impl FromStr for Store {
+impl Place {
+    fn store(&self, config: &QueueConfig) -> Result<Arc<dyn Store>, StorageError> {
+        match self {
+            Self::Sqlite(path) => Ok(config.on_sqlite(path)),
+            Self::Postgres(file) => config.on_postgres(file),
+        }
+    }
+}
+
+impl FromStr for Place {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -47,7 +57,7 @@ impl FromStr for Store {
     }
 }
 
-impl std::fmt::Display for Store {
+impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
@@ -56,85 +66,29 @@ impl std::fmt::Display for Store {
     }
 }
 
-/// Migrates, or continues a migration, and prints the checksums.
-pub(super) async fn run<S: Subsystem<Config = QueueConfig>>(
+/// Migrates, and prints the checksums.
+pub(super) fn run<S: Subsystem<Config = QueueConfig>>(
     arguments: &MigrateArguments,
     context: &mut Context<'_>,
 ) -> Result<(), CommandError> {
-    let config = context.configuration::<S>(&arguments.config)?;
+    let MigrateArguments { from, to, config: arguments } = arguments;
+    if matches!(from, Place::Sqlite(_)) == matches!(to, Place::Sqlite(_)) {
+        let usage = "one of --from and --to is a sqlite:PATH, and the other one is a postgres:FILE";
+        return Err(CommandError::Usage(usage.to_owned()));
+    }
+    let config = context.configuration::<S>(arguments)?;
     let names = Names {
-        source: arguments.from.to_string(),
-        target: arguments.to.to_string(),
-        command: command(arguments),
+        source: from.to_string(),
+        target: to.to_string(),
+        command: command_line(&format!("migrate --from {from} --to {to}"), arguments),
     };
-    // Its sessions block, which this runtime does not permit on its own thread.
-    let done = std::thread::scope(|scope| {
-        let worker = scope.spawn(|| move_queue(&arguments.from, &arguments.to, &config, &names));
-        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    let report = copy(|| {
+        let mut source = from.store(&config)?.source()?;
+        migrate(&mut *source, &mut *to.store(&config)?.target()?, &names)
     });
-    let report = done.map_err(|error| match error {
-        Failed::SameKind => CommandError::Usage(
-            "one of --from and --to is a sqlite:PATH, and the other one is a postgres:FILE".to_owned(),
-        ),
-        Failed::Storage(error) => {
-            let cause =
-                std::error::Error::source(&error).map(|cause| format!(" ({cause})")).unwrap_or_default();
-            CommandError::Local(format!(
-                "cannot migrate {} to {}: {error}{cause}",
-                names.source, names.target
-            ))
-        }
-    })?;
-    context.print(&text(&report, &names))
-}
-
-/// Reason why nothing was migrated.
-enum Failed {
-    SameKind,
-    Storage(StorageError),
-}
-
-impl From<StorageError> for Failed {
-    fn from(error: StorageError) -> Self {
-        Self::Storage(error)
-    }
-}
-
-fn move_queue(from: &Store, to: &Store, config: &QueueConfig, names: &Names) -> Result<Report, Failed> {
-    Ok(match (from, to) {
-        (Store::Sqlite(path), Store::Postgres(file)) => {
-            let mut source = SqliteSource::open(path)?;
-            migrate(&mut source, &mut *config.postgres_target(file, "--to")?, names)?
-        }
-        (Store::Postgres(file), Store::Sqlite(path)) => {
-            let mut source = config.postgres_source(file, "--from")?;
-            migrate(&mut *source, &mut SqliteTarget::open(path)?, names)?
-        }
-        (Store::Sqlite(_), Store::Sqlite(_)) | (Store::Postgres(_), Store::Postgres(_)) => {
-            return Err(Failed::SameKind);
-        }
-    })
-}
-
-fn command(arguments: &MigrateArguments) -> String {
-    let mut command = format!("orchestrator queue migrate --from {} --to {}", arguments.from, arguments.to);
-    for file in &arguments.config.config {
-        let _ = write!(command, " --config {}", file.display());
-    }
-    for assignment in &arguments.config.set {
-        let _ = write!(command, " --set {assignment}");
-    }
-    command
-}
-
-fn text(report: &Report, names: &Names) -> String {
-    let mut text = String::from("TABLE          ROWS  SHA-256 ON BOTH SIDES\n");
-    for (table, rows, checksum) in &report.tables {
-        let _ = writeln!(text, "{table:<8} {rows:>10}  {checksum}");
-    }
-    let _ = writeln!(text, "{:<19}  {}", "all", report.checksum);
-    let _ = writeln!(text, "{} has the queue of {}", names.target, names.source);
-    text
+    let report = report.map_err(|error| failed(&format!("migrate {from} to {to}"), &error))?;
+    let table = table(&report, "SHA-256 ON BOTH SIDES");
+    context.print(&format!("{table}{to} has the queue of {from}\n"))
 }
 
 #[cfg(test)]
@@ -144,10 +98,10 @@ mod tests {
     #[test]
     fn a_store_is_a_kind_and_a_path() {
         for text in ["sqlite:/var/lib/queue.db", "postgres:dsn", "sqlite:a:b"] {
-            assert_eq!(text.parse::<Store>().expect(text).to_string(), text);
+            assert_eq!(text.parse::<Place>().expect(text).to_string(), text);
         }
         for wrong in ["", "sqlite:", "postgres", "mysql:x", "/var/lib/queue.db"] {
-            assert!(wrong.parse::<Store>().is_err(), "{wrong}");
+            assert!(wrong.parse::<Place>().is_err(), "{wrong}");
         }
     }
 }

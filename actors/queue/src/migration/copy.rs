@@ -1,11 +1,15 @@
-//! Steps of a migration.
+//! Steps of a migration, and of a dump.
+
+use std::io::{self, Write};
+
+use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
+use orchestrator_queue_store::migration::{Side, Source, Table, Target, Value};
+use sha2::{Digest as _, Sha256};
 
 use super::{
-    checksum::{Checksum, total},
+    line::{FORMAT, Header, Trailer, row_text, text},
     progress::Progress,
 };
-use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
-use orchestrator_queue_store::migration::{Found, Side, Source, State, Table, Target, Value};
 
 /// Names for operators.
 pub(crate) struct Names {
@@ -15,80 +19,79 @@ pub(crate) struct Names {
     pub(crate) command: String,
 }
 
-/// Result of a migration.
+/// What was copied.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// Name, number of rows and checksum of each table, the same on both sides.
+    /// Name, number of rows and checksum of each table. The checksum is the SHA-256 of the table's lines in a
+    /// dump.
     pub(crate) tables: Vec<(&'static str, u64, String)>,
+    /// Checksum of all tables.
     pub(crate) checksum: String,
 }
 
-/// Copies the rows of `source` to `target`, compares them, and makes the target a queue. Continues a
-/// migration that was interrupted.
+/// Copies the rows of `source` to `target`, compares them, and makes the target a queue. What a migration that
+/// was interrupted has written is removed before.
 ///
 /// # Errors
-/// [`StorageErrorKind::NotMigrated`] if it is refused; errors of both sides. The next call continues, unless
+/// [`StorageErrorKind::NotMigrated`] if it is refused; errors of both sides. The next call starts over, unless
 /// nothing was written.
 pub(crate) fn migrate(
     source: &mut dyn Source,
     target: &mut dyn Target,
     names: &Names,
 ) -> Result<Report, StorageError> {
-    let known = match target.found()? {
-        Found::Nothing => None,
-        Found::Unfinished(state) => Some(state),
-    };
     let (expected, oldest_attempt) = checked(source, target, names)?;
-    let checksum = total(&expected);
-    let mut state = match known {
-        None => {
-            let state = State::new(&names.command, &names.source, checksum.clone());
-            target.begin(&state, oldest_attempt)?;
-            state
-        }
-        Some(state) if state.checksum == checksum => state,
-        Some(state) => {
-            return Err(refused(format!(
-                "{} has an unfinished migration from {}, whose rows were others than those of {} are: finish it with {}, or remove {0}",
-                names.target, state.source, names.source, state.command
-            )));
-        }
-    };
-    while let Some((table, after)) = state.next() {
-        let after = after.map(<[_]>::to_vec);
-        let rows = expected.iter().zip(Table::ALL).find_map(|(sum, of)| (of == table).then_some(sum.rows));
-        let mut progress =
-            Progress::new(format!("copying {}", table.name()), state.rows, rows.unwrap_or_default());
-        source.read(table, after.as_deref(), &mut |rows| {
-            let Some(last) = rows.last() else { return Ok(()) };
-            state.written(table, rows.len(), last);
-            target.write(table, &rows, &state)?;
-            progress.update(state.rows);
+    let mark = serde_json::json!({ "command": names.command }).to_string();
+    target.begin(&mark, oldest_attempt)?;
+    for (table, (name, rows, _)) in Table::ALL.into_iter().zip(&expected.tables) {
+        let mut progress = Progress::new(format!("copying {name}"), *rows);
+        let mut done = 0;
+        source.read(table, &mut |rows| {
+            target.write(table, &rows)?;
+            done += rows.len() as u64;
+            progress.update(done);
             Ok(())
         })?;
-        progress.end(state.rows);
-        state.table_ended();
-        target.write(table, &[], &state)?;
+        progress.end(done);
     }
-    let copied = sums(target, "comparing", &mut |_, _| ())?;
-    let differing: Vec<&str> = Table::ALL
-        .into_iter()
-        .zip(expected.iter().zip(&copied))
-        .filter_map(|(table, (one, other))| (one.text() != other.text()).then_some(table.name()))
-        .collect();
+    let copied = read_all(target, "comparing", &mut |_, _, _| Ok(()))?;
+    let pairs = expected.tables.iter().zip(&copied.tables);
+    let differing: Vec<&str> = pairs.filter(|(one, other)| one != other).map(|(table, _)| table.0).collect();
     if !differing.is_empty() {
         return Err(refused(format!(
-            "{} and {} differ in {}: remove {1} and start again",
+            "{} and {} differ in {}: repeat the command",
             names.source,
             names.target,
             differing.join(", ")
         )));
     }
-    let rows = copied.last().map_or(0, |rows| rows.rows);
-    let mut progress = Progress::new("completing".to_owned(), 0, rows);
+    let rows = copied.tables.last().map_or(0, |(_, rows, _)| *rows);
+    let mut progress = Progress::new("completing".to_owned(), rows);
     target.complete(&source.counters()?, &mut |done| progress.update(done))?;
     progress.end(rows);
-    let tables = Table::ALL.into_iter().zip(&copied).map(|(table, sum)| (table.name(), sum.rows, sum.text()));
-    Ok(Report { tables: tables.collect(), checksum })
+    Ok(copied)
+}
+
+/// Writes the rows of `source` to `out`, a line for each, between a header and a trailer.
+///
+/// # Errors
+/// Of the source. `failed` converts those of `out`.
+pub(crate) fn dump(
+    source: &mut dyn Source,
+    out: &mut dyn Write,
+    failed: &dyn Fn(io::Error) -> StorageError,
+) -> Result<Report, StorageError> {
+    let header = text(&Header { orchestrator_queue_dump: FORMAT, counters: source.counters()? });
+    let mut hash = Sha256::new();
+    let mut write = |line: &[u8]| {
+        hash.update(line);
+        out.write_all(line).map_err(failed)
+    };
+    write(&header)?;
+    let report = read_all(source, "dumping", &mut |_, _, line| write(line))?;
+    let rows = report.tables.iter().map(|(table, rows, _)| ((*table).to_owned(), *rows)).collect();
+    out.write_all(&text(&Trailer { rows, sha256: hex(&hash.finalize()) })).map_err(failed)?;
+    Ok(report)
 }
 
 fn refused(reason: String) -> StorageError {
@@ -103,9 +106,9 @@ fn checked(
     source: &mut dyn Source,
     target: &dyn Target,
     names: &Names,
-) -> Result<(Vec<Checksum>, Option<i64>), StorageError> {
+) -> Result<(Report, Option<i64>), StorageError> {
     let (mut unfit, mut first, mut oldest) = (0_u64, None, None);
-    let found = sums(source, "checking", &mut |table, row| {
+    let found = read_all(source, "checking", &mut |table, row, _| {
         if let (Table::Attempt, None, Some(Value::Integer(started))) = (table, oldest, row.first()) {
             oldest = Some(*started);
         }
@@ -113,6 +116,7 @@ fn checked(
             unfit += 1;
             first.get_or_insert_with(|| format!("{reason} in {}", table.name()));
         }
+        Ok(())
     })?;
     match first {
         None => Ok((found, oldest)),
@@ -123,33 +127,43 @@ fn checked(
     }
 }
 
+/// Receiver of rows, each with its line in a dump.
+type Look<'a> = dyn FnMut(Table, &[Value], &[u8]) -> Result<(), StorageError> + 'a;
+
 /// Passes each row to `look`.
-fn sums<S: Side + ?Sized>(
+fn read_all<S: Side + ?Sized>(
     side: &mut S,
     action: &str,
-    look: &mut dyn FnMut(Table, &[Value]),
-) -> Result<Vec<Checksum>, StorageError> {
-    let mut sums = Vec::with_capacity(Table::ALL.len());
+    look: &mut Look<'_>,
+) -> Result<Report, StorageError> {
+    let (mut tables, mut all) = (Vec::with_capacity(Table::ALL.len()), Sha256::new());
     for table in Table::ALL {
         let stored = side.count(table)?;
-        let mut progress = Progress::new(format!("{action} {}", table.name()), 0, stored);
-        let mut sum = Checksum::of(table);
-        side.read(table, None, &mut |rows| {
+        let mut progress = Progress::new(format!("{action} {}", table.name()), stored);
+        let (mut hash, mut done) = (Sha256::new(), 0);
+        side.read(table, &mut |rows| {
             for row in &rows {
-                look(table, row);
-                sum.add(row);
+                let line = row_text(table, row);
+                look(table, row, &line)?;
+                hash.update(&line);
+                all.update(&line);
+                done += 1;
             }
-            progress.update(sum.rows);
+            progress.update(done);
             Ok(())
         })?;
-        progress.end(sum.rows);
-        if table == Table::Row && sum.rows != stored {
+        progress.end(done);
+        if table == Table::Row && done != stored {
             return Err(refused(format!(
                 "{} rows of the queue have no run or no payload: another program has altered the tables; delete these rows first",
-                stored.abs_diff(sum.rows)
+                stored.abs_diff(done)
             )));
         }
-        sums.push(sum);
+        tables.push((table.name(), done, hex(&hash.finalize())));
     }
-    Ok(sums)
+    Ok(Report { tables, checksum: hex(&all.finalize()) })
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

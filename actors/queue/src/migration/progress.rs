@@ -15,15 +15,13 @@ const IN_FILE: Duration = Duration::from_secs(2);
 pub(super) struct Progress {
     step: String,
     total: u64,
-    /// Rows that were done before this process.
-    before: u64,
     began: Instant,
     shown: Option<Instant>,
 }
 
 impl Progress {
-    pub(super) fn new(step: String, before: u64, total: u64) -> Self {
-        Self { step, total, before, began: Instant::now(), shown: None }
+    pub(super) fn new(step: String, total: u64) -> Self {
+        Self { step, total, began: Instant::now(), shown: None }
     }
 
     /// Shows that `done` rows are done, if it is time.
@@ -45,7 +43,7 @@ impl Progress {
     fn show(&self, done: u64, last: bool) {
         let mut screen = io::stderr();
         let seconds = self.began.elapsed().as_secs_f64().max(0.001);
-        let rate = done.saturating_sub(self.before) as f64 / seconds;
+        let rate = done as f64 / seconds;
         let text = format!("{}: {done} of {} rows, {rate:.0} rows/s", self.step, self.total.max(done));
         // Without standard error, only the result is shown.
         let _ = match (screen.is_terminal(), last) {

@@ -3,10 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
-use orchestrator_queue_store::{
-    Store,
-    migration::{Source, Target},
-};
+use orchestrator_queue_store::Store;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,11 +31,7 @@ impl QueueConfig {
         Err(absent())
     }
 
-    pub(crate) fn postgres_source(&self, _: &Path, _: &str) -> Result<Box<dyn Source>, StorageError> {
-        Err(absent())
-    }
-
-    pub(crate) fn postgres_target(&self, _: &Path, _: &str) -> Result<Box<dyn Target>, StorageError> {
+    pub(crate) fn on_postgres(&self, _: &Path) -> Result<Arc<dyn Store>, StorageError> {
         Err(absent())
     }
 }

@@ -1,5 +1,6 @@
 //! A queue that moves from one store to the other and back (CONTRACT QD18).
 
+mod dump_file;
 mod refusals;
 
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
@@ -16,11 +17,9 @@ use super::store::*;
 use orchestrator_queue_postgres::{PostgresSource, PostgresTarget, Settings};
 use orchestrator_queue_sqlite::{Inspector, Options, SqliteSource, SqliteTarget, pause_file};
 use orchestrator_queue_store::Maintenance as _;
-use orchestrator_queue_store::migration::{Counters, Found, Row, Side, State, Table, Take, Target, Value};
+use orchestrator_queue_store::migration::{Counters, Row, Side, Source, Table, Take, Target, Value};
 
-use crate::migration::Names;
-use crate::migration::Report;
-use crate::migration::migrate;
+use crate::migration::{DumpFile, Names, Report, dump, migrate};
 
 const PATHS: [&str; 8] = ["a1", "a2", "a_", "b1", "b2", "c%", "d\\", "é1"];
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -89,30 +88,22 @@ impl Side for Interrupted<'_> {
     fn count(&mut self, table: Table) -> Result<u64, StorageError> {
         self.target.count(table)
     }
-    fn read(
-        &mut self,
-        table: Table,
-        after: Option<&[Value]>,
-        take: &mut Take<'_>,
-    ) -> Result<(), StorageError> {
-        self.target.read(table, after, take)
+    fn read(&mut self, table: Table, take: &mut Take<'_>) -> Result<(), StorageError> {
+        self.target.read(table, take)
     }
 }
 
 impl Target for Interrupted<'_> {
-    fn found(&mut self) -> Result<Found, StorageError> {
-        self.target.found()
-    }
     fn refusal(&self, table: Table, row: &[Value]) -> Option<String> {
         self.target.refusal(table, row)
     }
-    fn begin(&mut self, state: &State, oldest_attempt: Option<i64>) -> Result<(), StorageError> {
+    fn begin(&mut self, mark: &str, oldest_attempt: Option<i64>) -> Result<(), StorageError> {
         self.step()?;
-        self.target.begin(state, oldest_attempt)
+        self.target.begin(mark, oldest_attempt)
     }
-    fn write(&mut self, table: Table, rows: &[Row], state: &State) -> Result<(), StorageError> {
+    fn write(&mut self, table: Table, rows: &[Row]) -> Result<(), StorageError> {
         self.step()?;
-        self.target.write(table, rows, state)
+        self.target.write(table, rows)
     }
     fn complete(&mut self, counters: &Counters, derived: &mut dyn FnMut(u64)) -> Result<(), StorageError> {
         self.step()?;
@@ -138,6 +129,30 @@ fn to_sqlite(settings: &Settings, path: &Path, kills: &[usize]) -> Report {
         assert!(migrate(&mut postgres_source(settings), &mut target, &names()).is_err(), "{left}");
     }
     migrate(&mut postgres_source(settings), &mut sqlite_target(path), &names()).unwrap()
+}
+
+/// Loads the text of a dump into a store that is closed.
+fn load(text: &str, store: &TestStore) -> Report {
+    let file = store.dir.path().join("dump.jsonl");
+    fs::write(&file, text).unwrap();
+    let mut dump = DumpFile::open(&file).unwrap();
+    match store.kind {
+        Kind::Sqlite => migrate(&mut dump, &mut sqlite_target(&store.path()), &names()),
+        Kind::Postgres => migrate(&mut dump, &mut postgres_target(&store.settings("one")), &names()),
+    }
+    .unwrap()
+}
+
+/// Lines without the trailer.
+fn rows_of<'a>(lines: &'a [&'a str]) -> &'a [&'a str] {
+    &lines[..lines.len() - 1]
+}
+
+/// Text of a dump.
+fn dumped(source: &mut dyn Source) -> String {
+    let mut text = Vec::new();
+    dump(source, &mut text, &|error| panic!("{error}")).unwrap();
+    String::from_utf8(text).unwrap()
 }
 
 fn feed_paths(s: &mut TestStore, random: &mut Rng) {
@@ -275,19 +290,35 @@ fn d18_a_queue_goes_there_and_back_and_answers_the_same() {
         returned.close();
         let back = to_sqlite(&moved.settings("one"), &returned.path(), &kills());
 
-        assert_eq!((&there.checksum, &there.tables), (&back.checksum, &back.tables), "seed {seed}");
+        assert_eq!(there, back, "seed {seed}");
+        let dumps = [
+            dumped(&mut sqlite_source(&original.path())),
+            dumped(&mut postgres_source(&moved.settings("one"))),
+            dumped(&mut sqlite_source(&returned.path())),
+        ];
+        // The header has the number of the last process.
+        let [first, second, third] = dumps.each_ref().map(|text| text.lines().skip(1).collect::<Vec<_>>());
+        assert_eq!(rows_of(&first), rows_of(&second), "seed {seed}");
+        assert_eq!(rows_of(&first), rows_of(&third), "seed {seed}");
+        let mut loaded =
+            TestStore::of([Kind::Postgres, Kind::Sqlite][usize::from(seed % 2 == 0)], options.clone());
+        loaded.close();
+        assert_eq!(load(&dumps[0], &loaded), there, "seed {seed}");
         assert!(there.tables.iter().filter(|(_, rows, _)| *rows > 0).count() >= 6, "{:?}", there.tables);
         assert!(fs::read(original.path()).unwrap() == before, "the source has changed");
         assert_eq!(pause_file::pause(&returned.path()), pause);
-        assert_eq!(moved.inspector(TIMEOUT).shared_pause().unwrap(), pause);
         assert_eq!(moved.number("SELECT count(*) FROM attempt_other"), 0, "days leave as a whole");
         let elsewhere = "SELECT count(*) FROM pg_inherits JOIN pg_class AS part ON part.oid = inhrelid
             JOIN pg_class AS attempt ON attempt.oid = inhparent
             WHERE attempt.relname = 'attempt' AND part.relnamespace <> attempt.relnamespace";
         assert_eq!(moved.number(elsewhere), 0, "attempts stay when the functions of a program are dropped");
-        moved.texts("DELETE FROM property WHERE name = 'paused' RETURNING name");
+        let shared = [Some(&moved), Some(&loaded).filter(|loaded| loaded.kind == Kind::Postgres)];
+        for s in shared.into_iter().flatten() {
+            assert_eq!(s.inspector(TIMEOUT).shared_pause().unwrap(), pause);
+            s.texts("DELETE FROM property WHERE name = 'paused' RETURNING name");
+        }
 
-        let answered = [&mut original, &mut moved, &mut returned].map(|s| {
+        let answered = [&mut original, &mut moved, &mut returned, &mut loaded].map(|s| {
             let latest = latest_handout(s);
             let mut told = vec![format!("{} undone", s.crash())];
             told.extend(answers_of(s, &options, now));
@@ -296,9 +327,10 @@ fn d18_a_queue_goes_there_and_back_and_answers_the_same() {
             told
         });
         for line in 0..answered.iter().map(Vec::len).max().unwrap_or_default() {
-            let [first, moved, returned] = answered.each_ref().map(|told| told.get(line));
+            let [first, moved, returned, loaded] = answered.each_ref().map(|told| told.get(line));
             assert_eq!(first, moved, "seed {seed}: moved");
             assert_eq!(first, returned, "seed {seed}: returned");
+            assert_eq!(first, loaded, "seed {seed}: loaded");
         }
         // A later day removes those of the days before.
         moved.texts("SELECT keep_attempts(200000000000, 0)::text");

@@ -1,8 +1,9 @@
-//! The two sides of a migration of a queue from one store to the other, while it is stopped (CONTRACT QD18).
+//! The two sides of a migration of a queue, while it is stopped (CONTRACT QD18): from one store to the other,
+//! to a dump, or from one.
 //!
 //! Each store gives and takes the same rows of the same logical tables, so that a checksum of them can be
-//! compared. The target keeps the state of the migration in the transactions of the rows, and is no queue
-//! before the last one.
+//! compared. The target has a mark from before the first row until the last transaction, and is no queue as
+//! long as it has.
 //!
 //! | table | SQLite | PostgreSQL |
 //! |---|---|---|
@@ -22,11 +23,9 @@
 //! without an end that have no record. Limits are those of the configuration at the next start.
 
 mod side;
-mod state;
 mod table;
 
 pub use self::{
-    side::{BATCH_BYTES, BATCH_ROWS, Counters, Found, Side, Source, Take, Target},
-    state::State,
+    side::{BATCH_BYTES, BATCH_ROWS, Counters, Side, Source, Take, Target},
     table::{Kind, Row, Table, Value},
 };

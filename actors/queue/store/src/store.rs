@@ -7,7 +7,10 @@ use orchestrator_queue_rules::{listing::Listing, storage::StorageError};
 use orchestrator_subsystem::BackupSet;
 use orchestrator_supervise::{ChildSpec, Fault, LinkFailure, PauseSpan, StartCx, StopToken};
 
-use crate::{LastRequest, Maintenance, OpenStore, Upkeep};
+use crate::{
+    LastRequest, Maintenance, OpenStore, Upkeep,
+    migration::{Source, Target},
+};
 
 /// Handles of the application for the children of a store.
 #[derive(Clone)]
@@ -90,4 +93,16 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Of the backend, also after `timeout`.
     fn listing(&self, now: i64, timeout: Duration) -> Result<Listing, StorageError>;
+
+    /// Opens the queue to be copied.
+    ///
+    /// # Errors
+    /// Of the backend; while an instance uses it.
+    fn source(&self) -> Result<Box<dyn Source>, StorageError>;
+
+    /// Opens a store without rows, or with those of an unfinished migration, to be filled.
+    ///
+    /// # Errors
+    /// As [`Self::source`]; it has rows.
+    fn target(&self) -> Result<Box<dyn Target>, StorageError>;
 }

@@ -11,7 +11,7 @@ use super::{
     },
     Connection, sql,
 };
-use orchestrator_queue_store::migration::{Counters, Side, Source, Table, Take, Value};
+use orchestrator_queue_store::migration::{Counters, Side, Source, Table, Take};
 
 /// One transaction with one snapshot. It locks the instances, so that no process can change the queue.
 pub struct PostgresSource(Connection);
@@ -39,8 +39,8 @@ impl PostgresSource {
             return Err(source.refused(&format!("is in use: stop its instances ({error})")));
         }
         source.refuse_live()?;
-        if let Some(state) = source.state()? {
-            return Err(StorageError::unfinished(&format!("schema {schema}"), &state));
+        if let Some(mark) = source.mark()? {
+            return Err(StorageError::unfinished(&format!("schema {schema}"), &mark));
         }
         let names: Vec<String> = first_column(&source.query(ACTION, sql::ambiguous_fetchers(), vec![])?)?;
         if !names.is_empty() {
@@ -58,13 +58,8 @@ impl Side for PostgresSource {
         self.0.count(table)
     }
 
-    fn read(
-        &mut self,
-        table: Table,
-        after: Option<&[Value]>,
-        take: &mut Take<'_>,
-    ) -> Result<(), StorageError> {
-        self.0.read(table, after, take)
+    fn read(&mut self, table: Table, take: &mut Take<'_>) -> Result<(), StorageError> {
+        self.0.read(table, take)
     }
 }
 

@@ -2,9 +2,7 @@
 
 use orchestrator_edge::postgres::{Address, Params};
 use orchestrator_queue_rules::storage::{HandoutSettings, Limits, StorageError};
-use orchestrator_queue_store::migration::{
-    Counters, Found, Kind, Row, Side, State, Table, Take, Target, Value,
-};
+use orchestrator_queue_store::migration::{Counters, Kind, Row, Side, Table, Take, Target, Value};
 
 use super::{
     super::{
@@ -13,12 +11,9 @@ use super::{
     },
     Connection, sql,
 };
-use crate::error::{altered, storage_error};
 
 /// Number of rows whose paths are made ready by one statement.
 const READY_ROWS: i64 = 4_000;
-/// Statement that keeps the state of the migration.
-const KEEP_STATE: &str = "UPDATE property SET value = $1 WHERE name = 'migration'";
 
 /// Schema without rows, or with those of an unfinished migration.
 pub struct PostgresTarget {
@@ -27,8 +22,6 @@ pub struct PostgresTarget {
     _lock: Connection,
     instance: String,
     handouts: HandoutSettings,
-    /// State as it is in the schema.
-    state: Option<String>,
 }
 
 impl PostgresTarget {
@@ -54,8 +47,7 @@ impl PostgresTarget {
         if let Err(error) = lock.batch(ACTION, &sql) {
             return Err(connection.refused(&format!("is in use by another migration ({error})")));
         }
-        let state = connection.state()?;
-        if state.is_none() {
+        if connection.mark()?.is_none() {
             connection.refuse_live()?;
             refuse_rows(&mut connection)?;
         }
@@ -65,7 +57,6 @@ impl PostgresTarget {
             _lock: lock,
             instance,
             handouts: HandoutSettings { limits: Limits::default(), ..handouts },
-            state,
         })
     }
 
@@ -111,23 +102,12 @@ impl Side for PostgresTarget {
         self.connection.count(table)
     }
 
-    fn read(
-        &mut self,
-        table: Table,
-        after: Option<&[Value]>,
-        take: &mut Take<'_>,
-    ) -> Result<(), StorageError> {
-        self.connection.read(table, after, take)
+    fn read(&mut self, table: Table, take: &mut Take<'_>) -> Result<(), StorageError> {
+        self.connection.read(table, take)
     }
 }
 
 impl Target for PostgresTarget {
-    fn found(&mut self) -> Result<Found, StorageError> {
-        let Some(state) = &self.state else { return Ok(Found::Nothing) };
-        let state = serde_json::from_str(state);
-        state.map(Found::Unfinished).map_err(altered)
-    }
-
     fn refusal(&self, table: Table, row: &[Value]) -> Option<String> {
         let columns = table.columns().iter().zip(row);
         for ((name, _), value) in columns {
@@ -149,12 +129,18 @@ impl Target for PostgresTarget {
         None
     }
 
-    fn begin(&mut self, state: &State, oldest_attempt: Option<i64>) -> Result<(), StorageError> {
+    fn begin(&mut self, mark: &str, oldest_attempt: Option<i64>) -> Result<(), StorageError> {
         const ACTION: &str = "beginning the migration";
         self.connection.batch(ACTION, "BEGIN; LOCK TABLE instance IN EXCLUSIVE MODE")?;
         // An instance may have come meanwhile.
         self.connection.refuse_live()?;
-        refuse_rows(&mut self.connection)?;
+        match self.connection.mark()? {
+            None => refuse_rows(&mut self.connection)?,
+            Some(_) => {
+                let tables = Table::ALL.map(sql::stored_in).join(", ");
+                self.connection.batch(ACTION, &format!("TRUNCATE payload, {tables}"))?;
+            }
+        }
         let oldest = oldest_attempt.map_or(i64::MAX, |started| started.max(0) / DAY_SECS * DAY_SECS);
         let begin = format!(
             include_str!("../sql/migration/begin.sql"),
@@ -165,12 +151,12 @@ impl Target for PostgresTarget {
             max = i64::MAX
         );
         self.connection.batch(ACTION, &begin)?;
-        let sql = "INSERT INTO property VALUES ('migration', $1)";
-        self.connection.query(ACTION, sql, vec![Box::new(json(state))])?;
+        let sql = "INSERT INTO property VALUES ('migration', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        self.connection.query(ACTION, sql, vec![Box::new(mark.to_owned())])?;
         self.connection.batch(ACTION, "COMMIT")
     }
 
-    fn write(&mut self, table: Table, rows: &[Row], state: &State) -> Result<(), StorageError> {
+    fn write(&mut self, table: Table, rows: &[Row]) -> Result<(), StorageError> {
         let mut params: Params<'_> = Vec::with_capacity(table.columns().len());
         for (at, (_, kind)) in table.columns().iter().enumerate() {
             let values = rows.iter().map(|row| &row[at]);
@@ -193,13 +179,7 @@ impl Target for PostgresTarget {
                 )),
             }
         }
-        let Connection { runtime, session, .. } = &mut self.connection;
-        let commands = vec![
-            (sql::insert(table, &self.instance).into(), params),
-            (KEEP_STATE.into(), vec![Box::new(json(state)) as _]),
-        ];
-        let written = runtime.block_on(session.0.transaction("writing rows", "", commands));
-        written.map(drop).map_err(storage_error)
+        self.connection.query("writing rows", sql::insert(table, &self.instance), params).map(drop)
     }
 
     fn complete(&mut self, counters: &Counters, derived: &mut dyn FnMut(u64)) -> Result<(), StorageError> {
@@ -234,7 +214,3 @@ impl Target for PostgresTarget {
 
 /// Length of a day of partitions, in seconds.
 const DAY_SECS: i64 = 86_400;
-
-fn json(state: &State) -> String {
-    serde_json::to_string(state).unwrap_or_default()
-}

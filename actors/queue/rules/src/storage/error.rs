@@ -106,10 +106,10 @@ impl StorageError {
         Self::new(StorageErrorKind::UnknownRun, text)
     }
 
-    /// `state` is JSON with the field `command`, which finishes the migration.
-    pub fn unfinished(place: &str, state: &str) -> Self {
-        let state: serde_json::Value = serde_json::from_str(state).unwrap_or_default();
-        let command = state["command"].as_str().unwrap_or("orchestrator queue migrate");
+    /// `mark` is JSON with the field `command`, which finishes the migration.
+    pub fn unfinished(place: &str, mark: &str) -> Self {
+        let mark: serde_json::Value = serde_json::from_str(mark).unwrap_or_default();
+        let command = mark["command"].as_str().unwrap_or("orchestrator queue migrate");
         let text = format!("{place} has an unfinished migration: finish it with {command}");
         Self::new(StorageErrorKind::Unfinished, text)
     }

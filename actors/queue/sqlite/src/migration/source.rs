@@ -7,7 +7,7 @@ use super::{CACHE_BYTES, count, read};
 use crate::pause_file;
 use orchestrator_edge::{DatabaseLock, with_suffix};
 use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
-use orchestrator_queue_store::migration::{Counters, Side, Source, Table, Take, Value};
+use orchestrator_queue_store::migration::{Counters, Side, Source, Table, Take};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::path::{Path, PathBuf};
@@ -89,13 +89,8 @@ impl Side for SqliteSource {
         count(&self.conn, &self.path, table)
     }
 
-    fn read(
-        &mut self,
-        table: Table,
-        after: Option<&[Value]>,
-        take: &mut Take<'_>,
-    ) -> Result<(), StorageError> {
-        read(&self.conn, &self.path, table, after, take)
+    fn read(&mut self, table: Table, take: &mut Take<'_>) -> Result<(), StorageError> {
+        read(&self.conn, &self.path, table, take)
     }
 }
 

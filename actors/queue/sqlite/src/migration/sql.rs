@@ -21,7 +21,7 @@ pub(super) fn stored_in(table: Table) -> &'static str {
     }
 }
 
-/// Rows behind a key, or all if its first value is NULL, in the order of keys.
+/// Rows in the order of keys.
 pub(super) fn select(table: Table) -> String {
     let (columns, from, keys) = match table {
         Table::Fetcher => ("fetcher_id, name".to_owned(), "fetchers", "fetcher_id"),
@@ -68,9 +68,7 @@ pub(super) fn select(table: Table) -> String {
             "r.fetcher_id, r.run_started, q.attr_path",
         ),
     };
-    let places: Vec<String> = (1..=table.key().len()).map(|at| format!("?{at}")).collect();
-    let places = places.join(", ");
-    format!("SELECT {columns} FROM {from} WHERE ?1 IS NULL OR ({keys}) > ({places}) ORDER BY {keys}")
+    format!("SELECT {columns} FROM {from} ORDER BY {keys}")
 }
 
 /// A parameter has the number of its column, from 1.

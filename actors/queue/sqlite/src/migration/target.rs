@@ -9,7 +9,7 @@ use super::{CACHE_BYTES, Param, count, read};
 use crate::Synchronous;
 use crate::pause_file;
 use orchestrator_queue_rules::storage::{Limits, StorageError, StorageErrorKind};
-use orchestrator_queue_store::migration::{Counters, Found, Row, Side, State, Table, Take, Target, Value};
+use orchestrator_queue_store::migration::{Counters, Row, Side, Table, Take, Target, Value};
 use rusqlite::{Connection, params};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,8 +21,6 @@ const CHECKPOINT_PAGES: i64 = 4_096;
 pub struct SqliteTarget {
     opened: Opened,
     path: PathBuf,
-    /// State as it is in the database.
-    state: Option<String>,
 }
 
 impl SqliteTarget {
@@ -39,18 +37,14 @@ impl SqliteTarget {
             limits: Arc::new(Limits(Vec::new())),
             ..Options::default()
         };
-        let mut state = None;
         let opened = open_locked(path, &options, lock(path)?, |conn| {
-            state = unfinished::state(conn).map_err(failed)?;
-            match state {
-                Some(_) => Ok(()),
-                None => refuse_rows(path, conn),
-            }
+            let is_unfinished = has_table(conn, unfinished::TABLE).map_err(failed)?;
+            if is_unfinished { Ok(()) } else { refuse_rows(path, conn) }
         })?;
         for (name, value) in [("wal_autocheckpoint", CHECKPOINT_PAGES), ("cache_size", -CACHE_BYTES / 1024)] {
             opened.conn.pragma_update(None, name, value).map_err(failed)?;
         }
-        Ok(Self { opened, path: path.to_path_buf(), state })
+        Ok(Self { opened, path: path.to_path_buf() })
     }
 
     fn conn(&self) -> &Connection {
@@ -62,7 +56,24 @@ impl SqliteTarget {
         move |error| storage_error(&path, action, error)
     }
 
-    fn write_rows(&self, table: Table, rows: &[Row], state: &str) -> rusqlite::Result<()> {
+    /// Removes what a migration that was interrupted has written, and sets the mark.
+    fn empty(&self, mark: &str) -> rusqlite::Result<()> {
+        // All tables are emptied, whatever refers to them, and SQLite does not look at each row.
+        self.conn().pragma_update(None, "foreign_keys", false)?;
+        let tx = self.conn().unchecked_transaction()?;
+        for table in tables(&tx)? {
+            tx.execute_batch(&format!("DELETE FROM {table}"))?;
+        }
+        tx.execute_batch(&format!(
+            "CREATE TABLE IF NOT EXISTS {} (state text NOT NULL) STRICT",
+            unfinished::TABLE
+        ))?;
+        tx.execute(&format!("INSERT INTO {} (state) VALUES (?1)", unfinished::TABLE), [mark])?;
+        tx.commit()?;
+        self.conn().pragma_update(None, "foreign_keys", true)
+    }
+
+    fn write_rows(&self, table: Table, rows: &[Row]) -> rusqlite::Result<()> {
         let tx = self.conn().unchecked_transaction()?;
         for sql in super::sql::inserts(table) {
             let mut insert = tx.prepare_cached(sql)?;
@@ -73,7 +84,6 @@ impl SqliteTarget {
                 insert.raw_execute()?;
             }
         }
-        tx.execute(&format!("UPDATE {} SET state = ?1", unfinished::TABLE), [state])?;
         tx.commit()
     }
 
@@ -95,29 +105,33 @@ impl SqliteTarget {
     }
 }
 
+/// Names of the tables of a queue.
+fn tables(conn: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut tables = conn.prepare(
+        "SELECT '\"' || replace(name, '\"', '\"\"') || '\"' FROM sqlite_schema
+         WHERE type = 'table' AND name NOT GLOB 'sqlite_*' AND name <> 'orchestrator_meta'",
+    )?;
+    tables.query_map([], |row| row.get(0))?.collect()
+}
+
 /// Checks that no table of the database has a row, but for numbers of a queue that never had one.
 fn refuse_rows(path: &Path, conn: &Connection) -> Result<(), StorageError> {
-    let failed = |error| storage_error(path, "looking for rows", error);
     let find = || -> rusqlite::Result<Option<String>> {
-        let mut tables = conn.prepare(
-            "SELECT name FROM sqlite_schema
-             WHERE type = 'table' AND name NOT GLOB 'sqlite_*' AND name <> 'orchestrator_meta'",
-        )?;
-        let names: Vec<String> = tables.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-        for name in names {
-            if conn.prepare(&format!("SELECT 1 FROM \"{}\"", name.replace('"', "\"\"")))?.exists([])? {
-                return Ok(Some(name));
+        for table in tables(conn)? {
+            if conn.prepare(&format!("SELECT 1 FROM {table}"))?.exists([])? {
+                return Ok(Some(table));
             }
         }
         Ok(None)
     };
-    match find().map_err(failed)? {
+    match find().map_err(|error| storage_error(path, "looking for rows", error))? {
         None => Ok(()),
         Some(table) => Err(StorageError::new(
             StorageErrorKind::NotMigrated,
             format!(
-                "database {}: its table {table} has rows: name a path without a file, or move the file and its -wal away",
-                path.display()
+                "database {}: its table {} has rows: name a path without a file, or move the file and its -wal away",
+                path.display(),
+                table.trim_matches('"')
             ),
         )),
     }
@@ -128,42 +142,22 @@ impl Side for SqliteTarget {
         count(self.conn(), &self.path, table)
     }
 
-    fn read(
-        &mut self,
-        table: Table,
-        after: Option<&[Value]>,
-        take: &mut Take<'_>,
-    ) -> Result<(), StorageError> {
-        read(self.conn(), &self.path, table, after, take)
+    fn read(&mut self, table: Table, take: &mut Take<'_>) -> Result<(), StorageError> {
+        read(self.conn(), &self.path, table, take)
     }
 }
 
 impl Target for SqliteTarget {
-    fn found(&mut self) -> Result<Found, StorageError> {
-        let Some(state) = &self.state else { return Ok(Found::Nothing) };
-        serde_json::from_str(state)
-            .map(Found::Unfinished)
-            .map_err(StorageError::backend(&self.path, "reading the state of the migration"))
-    }
-
     fn refusal(&self, _table: Table, _row: &[Value]) -> Option<String> {
         None
     }
 
-    fn begin(&mut self, state: &State, _oldest_attempt: Option<i64>) -> Result<(), StorageError> {
-        let failed = self.failed("beginning the migration");
-        let tx = self.conn().unchecked_transaction().map_err(&failed)?;
-        if !has_table(&tx, unfinished::TABLE).map_err(&failed)? {
-            tx.execute_batch(&format!("CREATE TABLE {} (state text NOT NULL) STRICT", unfinished::TABLE))
-                .map_err(&failed)?;
-        }
-        tx.execute(&format!("INSERT INTO {} (state) VALUES (?1)", unfinished::TABLE), [json(state)])
-            .map_err(&failed)?;
-        tx.commit().map_err(failed)
+    fn begin(&mut self, mark: &str, _oldest_attempt: Option<i64>) -> Result<(), StorageError> {
+        self.empty(mark).map_err(self.failed("beginning the migration"))
     }
 
-    fn write(&mut self, table: Table, rows: &[Row], state: &State) -> Result<(), StorageError> {
-        self.write_rows(table, rows, &json(state)).map_err(self.failed("writing rows"))
+    fn write(&mut self, table: Table, rows: &[Row]) -> Result<(), StorageError> {
+        self.write_rows(table, rows).map_err(self.failed("writing rows"))
     }
 
     fn complete(&mut self, counters: &Counters, _derived: &mut dyn FnMut(u64)) -> Result<(), StorageError> {
@@ -173,8 +167,4 @@ impl Target for SqliteTarget {
         self.derive(counters).map_err(failed)?;
         checkpoint::run(self.conn(), &self.path, CheckpointMode::Truncate).map(drop)
     }
-}
-
-fn json(state: &State) -> String {
-    serde_json::to_string(state).unwrap_or_default()
 }

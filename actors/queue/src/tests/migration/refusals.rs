@@ -74,26 +74,24 @@ fn d18_a_target_with_rows_is_refused() {
 }
 
 #[test]
-fn d18_an_unfinished_target_is_no_queue_and_waits_for_its_source() {
+fn d18_an_unfinished_target_is_no_queue_and_is_filled_anew() {
     let (queue, schema) = sides();
     let settings = schema.settings("one");
     let mut other = TestStore::new();
-    feed(&mut other, "f", 1, &[("a", "2")]);
+    feed(&mut other, "other", 3, &[("c", "2")]);
     other.close();
 
     let mut target = postgres_target(&settings);
     let mut half = Interrupted { target: &mut target, left: 3 };
     assert_eq!(reason(migrate(&mut sqlite_source(&queue.path()), &mut half, &names())), "killed");
     drop(target);
-    let mut target = postgres_target(&settings);
-    let refused = reason(migrate(&mut sqlite_source(&other.path()), &mut target, &names()));
-    assert!(refused.contains("target has an unfinished migration from source"), "{refused}");
-    assert!(refused.contains("finish it with the command, or remove target"), "{refused}");
-    drop(target);
     let unfinished =
         format!("schema {} has an unfinished migration: finish it with the command", schema.schema);
     assert_eq!(error(|| try_place(&settings)), unfinished);
     assert_eq!(error(|| PostgresSource::open(&settings.address, &settings.schema)), unfinished);
+    let of_other = to_postgres(&other.path(), &settings, &[]);
+    assert_eq!(of_other.tables[0].1, 1, "what the other migration wrote is gone: {:?}", of_other.tables);
+    assert_eq!(schema.texts("SELECT name FROM fetcher"), ["other"]);
 
     let mut full = TestStore::of(Kind::Postgres, Options::default());
     full.close();

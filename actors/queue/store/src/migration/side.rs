@@ -2,11 +2,9 @@
 
 use orchestrator_queue_rules::storage::StorageError;
 use orchestrator_supervise::PauseSpan;
+use serde::{Deserialize, Serialize};
 
-use super::{
-    state::State,
-    table::{Row, Table, Value},
-};
+use super::table::{Row, Table, Value};
 
 /// Maximum number of rows in one batch.
 pub const BATCH_ROWS: usize = 4_000;
@@ -16,7 +14,7 @@ pub const BATCH_BYTES: usize = 4 << 20;
 /// Receiver of batches of rows.
 pub type Take<'a> = dyn FnMut(Vec<Row>) -> Result<(), StorageError> + 'a;
 
-/// Store of a queue that no process uses.
+/// Rows of a queue that no process uses.
 pub trait Side {
     /// Counts the rows of the store's table. [`Side::read`] may leave some out, but none of [`Table::Row`].
     ///
@@ -24,19 +22,14 @@ pub trait Side {
     /// Of the store.
     fn count(&mut self, table: Table) -> Result<u64, StorageError>;
 
-    /// Reads the rows behind the key `after` in the order of keys.
+    /// Reads the rows in the order of keys.
     ///
     /// # Errors
     /// Of the store or of `take`.
-    fn read(
-        &mut self,
-        table: Table,
-        after: Option<&[Value]>,
-        take: &mut Take<'_>,
-    ) -> Result<(), StorageError>;
+    fn read(&mut self, table: Table, take: &mut Take<'_>) -> Result<(), StorageError>;
 }
 
-/// Store that is read. Nobody can change it meanwhile.
+/// Store or dump that is read. Nobody can change it meanwhile.
 pub trait Source: Side {
     /// Reads what is no row.
     ///
@@ -46,7 +39,7 @@ pub trait Source: Side {
 }
 
 /// State of a queue beside its rows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Last incarnation, the upper half of numbers of hand-outs.
     pub incarnation: i64,
@@ -56,40 +49,26 @@ pub struct Counters {
     pub pause: Option<PauseSpan>,
 }
 
-/// Contents of a target at the start.
-#[derive(Debug)]
-pub enum Found {
-    /// No rows.
-    Nothing,
-    /// Rows of a migration that is not complete.
-    Unfinished(State),
-}
-
-/// Store that is written.
+/// Store that is written. When it is opened, it has no rows but those of a migration that was interrupted.
 pub trait Target: Side {
-    /// Returns what the target has.
-    ///
-    /// # Errors
-    /// `StorageErrorKind::NotMigrated` if it has rows of a queue.
-    fn found(&mut self) -> Result<Found, StorageError>;
-
     /// Returns the reason why the target cannot store a row.
     fn refusal(&self, table: Table, row: &[Value]) -> Option<String>;
 
-    /// Begins a migration: no process can use the target from now on. `oldest_attempt` is the time of the
-    /// first row of [`Table::Attempt`], in unix seconds.
+    /// Begins a migration: removes all rows and sets the mark, with which no process can use the target.
+    /// `mark` is JSON with the field `command`, which such a process names. `oldest_attempt` is the time of
+    /// the first row of [`Table::Attempt`], in unix seconds.
     ///
     /// # Errors
     /// Of the store.
-    fn begin(&mut self, state: &State, oldest_attempt: Option<i64>) -> Result<(), StorageError>;
+    fn begin(&mut self, mark: &str, oldest_attempt: Option<i64>) -> Result<(), StorageError>;
 
-    /// Writes rows, and the state after them, in one transaction.
+    /// Writes rows in one transaction.
     ///
     /// # Errors
     /// Of the store.
-    fn write(&mut self, table: Table, rows: &[Row], state: &State) -> Result<(), StorageError>;
+    fn write(&mut self, table: Table, rows: &[Row]) -> Result<(), StorageError>;
 
-    /// Derives all else from the tables and removes the state, in one transaction that is durable when the
+    /// Derives all else from the tables and removes the mark, in one transaction that is durable when the
     /// call returns. Calls `derived` with the number of rows of [`Table::Row`] that are done.
     ///
     /// # Errors

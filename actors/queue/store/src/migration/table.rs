@@ -37,6 +37,17 @@ pub enum Kind {
     Text,
 }
 
+impl Kind {
+    /// Name of the kind.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Integer => "integer",
+            Self::Text => "text",
+        }
+    }
+}
+
 /// Logical table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
