@@ -225,7 +225,7 @@ fn drain(database: &Path, left: usize) -> Result<()> {
     db.execute_batch(&format!(
         "BEGIN; UPDATE queue SET is_dequeued = 1, last_started = 1 WHERE rowid > {left};
          INSERT INTO log SELECT DISTINCT attr_path, 1, 2, 0 FROM queue WHERE is_dequeued = 1;
-         DELETE FROM orchestrator_group; COMMIT; PRAGMA wal_checkpoint(TRUNCATE);"
+         DELETE FROM orchestrator_ready; COMMIT; PRAGMA wal_checkpoint(TRUNCATE);"
     ))?;
     Ok(())
 }

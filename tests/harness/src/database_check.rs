@@ -31,7 +31,7 @@ const WRONG_STARTS: &str = "SELECT q.* FROM queue AS q LEFT JOIN log ON log.attr
     WHERE q.last_started IS NOT log.started AND (q.fetcher_id, q.fetcher_run_started) NOT IN
         (SELECT fetcher_id, run_started FROM orchestrator_deleted_run)";
 
-/// Query of groups in which the table `orchestrator_group` differs from the contract's tables.
+/// Query of groups in which the table `orchestrator_ready` differs from the contract's tables.
 ///
 /// A deleted run may shadow an older one until the deletion is complete.
 const WRONG_GROUPS: &str = "
@@ -51,8 +51,8 @@ const WRONG_GROUPS: &str = "
         WHERE a.is_dequeued = 0),
     kept AS (
         SELECT fetcher_id, run_started, attr_path,
-            nullif(started_key, -9223372036854775808), nullif(jitter_key, -9223372036854775808), held % 2
-        FROM orchestrator_group WHERE (fetcher_id, run_started) NOT IN
+            nullif(started_key, -9223372036854775808), nullif(jitter_key, -9223372036854775808), is_held
+        FROM orchestrator_ready WHERE (fetcher_id, run_started) NOT IN
             (SELECT fetcher_id, run_started FROM orchestrator_deleted_run))
     SELECT 'missing', * FROM (SELECT * FROM due EXCEPT SELECT * FROM kept)
         WHERE (fetcher_id, attr_path) NOT IN (SELECT * FROM leaving)

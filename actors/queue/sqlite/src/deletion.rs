@@ -80,25 +80,31 @@ fn remove_rows(
     Ok(attr_paths.len())
 }
 
-/// Removes the next groups of the deleted run, a range of the primary key. Returns their paths.
+/// Removes the next groups of the deleted run, a range of the primary key in one section. Returns their
+/// paths.
 fn remove_groups(conn: &Connection, (fetcher_id, run_started): (i64, i64)) -> rusqlite::Result<Vec<String>> {
     let mut statement = conn.prepare_cached(
-        "SELECT attr_path, held, started_key, jitter_key FROM orchestrator_group
-         WHERE fetcher_id = ?1 AND run_started = ?2 ORDER BY held, started_key, jitter_key, attr_path LIMIT ?3",
+        "SELECT attr_path, class, is_held, started_key, jitter_key FROM orchestrator_ready
+         WHERE fetcher_id = ?1 AND run_started = ?2
+         ORDER BY class, is_held, started_key, jitter_key, attr_path LIMIT ?3",
     )?;
     let mut rows = statement.query(params![fetcher_id, run_started, GROUPS])?;
-    let (mut attr_paths, mut last) = (Vec::new(), [0_i64; 3]);
+    let (mut attr_paths, mut first, mut last) = (Vec::new(), None, [0_i64; 2]);
     while let Some(row) = rows.next()? {
+        let section: [i64; 2] = [row.get(1)?, row.get(2)?];
+        if *first.get_or_insert(section) != section {
+            break;
+        }
         attr_paths.push(row.get(0)?);
-        last = [row.get(1)?, row.get(2)?, row.get(3)?];
+        last = [row.get(3)?, row.get(4)?];
     }
-    if let Some(attr_path) = attr_paths.last() {
-        let [held, started_key, jitter_key] = last;
+    if let (Some([class, is_held]), Some(attr_path)) = (first, attr_paths.last()) {
+        let [started_key, jitter_key] = last;
         conn.prepare_cached(
-            "DELETE FROM orchestrator_group WHERE fetcher_id = ?1 AND run_started = ?2
-                 AND (held, started_key, jitter_key, attr_path) <= (?3, ?4, ?5, ?6)",
+            "DELETE FROM orchestrator_ready WHERE fetcher_id = ?1 AND run_started = ?2 AND class = ?3 AND is_held = ?4
+                 AND (started_key, jitter_key, attr_path) <= (?5, ?6, ?7)",
         )?
-        .execute(params![fetcher_id, run_started, held, started_key, jitter_key, attr_path])?;
+        .execute(params![fetcher_id, run_started, class, is_held, started_key, jitter_key, attr_path])?;
     }
     Ok(attr_paths)
 }

@@ -11,7 +11,7 @@ mod sample;
 mod stale;
 
 use super::error::storage_error;
-use super::groups::{self, NULL_KEY, column};
+use super::groups::{self, NULL_KEY};
 use super::limited::Limited;
 use super::open::Options;
 use orchestrator_edge::check_database_files;
@@ -218,10 +218,18 @@ fn section_start(
     limit: usize,
 ) -> rusqlite::Result<Vec<GroupKey>> {
     let mut statement = conn.prepare_cached(include_str!("sql/inspect/first_groups.sql"))?;
-    let (run, held) = (section.run_started, column(section));
+    let Section { fetcher_id, run_started, class, held } = section;
     let pattern = pattern.map(Pattern::as_str);
-    let mut found =
-        statement.query(params![section.fetcher_id, run, held, before, rows(limit), NULL_KEY, pattern])?;
+    let mut found = statement.query(params![
+        fetcher_id,
+        run_started,
+        class,
+        held,
+        before,
+        rows(limit),
+        NULL_KEY,
+        pattern
+    ])?;
     let (mut keys, mut bytes) = (Vec::new(), 0);
     while bytes <= ANSWER_BYTES_MAX
         && let Some(row) = found.next()?

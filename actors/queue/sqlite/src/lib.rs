@@ -2,7 +2,7 @@
 //! write at the same time.
 //!
 //! Besides the original's tables it has its own, named `orchestrator_*` (CONTRACT QD11).
-//! `orchestrator_group` lists the groups that can be handed out in order, so that a dequeue never
+//! `orchestrator_ready` lists the groups that can be handed out in order, so that a dequeue never
 //! scans others. Triggers update it when other programs write.
 
 mod attempts;

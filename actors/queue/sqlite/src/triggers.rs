@@ -37,6 +37,8 @@ pub(super) fn adopt(conn: &Connection, limits: &Limits) -> rusqlite::Result<Resu
         return Ok(Ok(()));
     }
     conn.execute_batch(OWN_TABLES)?;
+    // Former programs kept the groups in this one, with class and hold in one column.
+    conn.execute_batch("DROP TABLE IF EXISTS orchestrator_group")?;
     conn.execute_batch(&triggers(limits))?;
     groups::rebuild(conn)?;
     limited::rebuild(conn)?;
@@ -82,8 +84,8 @@ pub(super) fn next_incarnation(conn: &Connection, at_least: i64) -> rusqlite::Re
 }
 
 fn triggers(limits: &Limits) -> String {
-    let columns: Vec<String> = groups::columns(limits).iter().map(usize::to_string).collect();
-    let fill = |template: &str, attr: &str, fetcher: &str| fill(template, attr, fetcher, &columns);
+    let classes: Vec<String> = (0..=limits.0.len()).map(|class| class.to_string()).collect();
+    let fill = |template: &str, attr: &str, fetcher: &str| fill(template, attr, fetcher, &classes);
     let clear = |attr: &str, fetcher: &str| fill(CLEAR_GROUP, attr, fetcher);
     let insert = |attr: &str, fetcher: &str| fill(INSERT_GROUP, attr, fetcher);
     let new_group = clear("NEW.attr_path", "NEW.fetcher_id") + &insert("NEW.attr_path", "NEW.fetcher_id");
@@ -117,11 +119,11 @@ fn triggers(limits: &Limits) -> String {
     sql
 }
 
-fn fill(template: &str, attr: &str, fetcher: &str, columns: &[String]) -> String {
+fn fill(template: &str, attr: &str, fetcher: &str, classes: &[String]) -> String {
     template
         .replace("$attr", attr)
         .replace("$fetcher", fetcher)
         .replace("$min", groups::NULL_KEY_SQL)
-        .replace("$held_rows", &format!("SELECT {}", columns.join(" AS held UNION ALL SELECT ")))
-        .replace("$held_values", &columns.join(", "))
+        .replace("$classes", &format!("SELECT {} AS class", classes.join(" AS class UNION ALL SELECT ")))
+        .replace("$class_values", &classes.join(", "))
 }

@@ -179,9 +179,9 @@ fn a_deletion_costs_few_steps_a_row() {
     group(&mut store, |s| s.mark_deleted(&RunId::new("f1", 2)));
     while group(&mut store, |s| s.delete_slice(&|| false)) == Deletion::More {}
     // A group of the older run is available again for each row.
-    assert_eq!(store.number("SELECT count(*) FROM orchestrator_group"), ROWS as i64 + 1);
+    assert_eq!(store.number("SELECT count(*) FROM orchestrator_ready"), ROWS as i64 + 1);
     assert_eq!(
-        store.number("SELECT count(*) FROM orchestrator_group WHERE run_started = 1"),
+        store.number("SELECT count(*) FROM orchestrator_ready WHERE run_started = 1"),
         ROWS as i64 + 1
     );
     group(&mut store, |s| s.mark_deleted(&RunId::new("f1", 1)));
@@ -189,7 +189,7 @@ fn a_deletion_costs_few_steps_a_row() {
     while let (Deletion::More, steps) = steps(&mut store, |s| s.delete_slice(&|| false)) {
         total += steps;
     }
-    assert_eq!(store.number("SELECT count(*) FROM orchestrator_group"), 1);
+    assert_eq!(store.number("SELECT count(*) FROM orchestrator_ready"), 1);
     assert_eq!(store.number("SELECT count(*) FROM queue"), 1);
     assert!(total < 65 * ROWS as u64, "{} steps a row", total as f64 / ROWS as f64);
 }

@@ -353,10 +353,10 @@ impl World {
         assert_eq!(read(&bumps), self.model.bumps_as_text(), "bumps");
         if self.model.marked() == 0 {
             if self.kind == Kind::Sqlite {
-                let groups = "SELECT format('%s %d %d %s %s %s', name, run_started, held % 2,
+                let groups = "SELECT format('%s %d %d %s %s %s', name, run_started, is_held,
                                   iif(started_key = -9223372036854775807 - 1, '-', started_key),
                                   iif(jitter_key = -9223372036854775807 - 1, '-', jitter_key), attr_path)
-                              FROM orchestrator_group JOIN fetchers USING (fetcher_id)";
+                              FROM orchestrator_ready JOIN fetchers USING (fetcher_id)";
                 assert_eq!(read(groups), self.model.groups_as_text(), "groups");
             }
             assert_eq!(read("SELECT name FROM fetchers"), self.model.fetchers_as_text(), "fetchers");

@@ -1,6 +1,6 @@
 //! Questions about one attribute path.
 
-use super::super::groups::{self, NULL_KEY, column, to_key};
+use super::super::groups::{self, NULL_KEY, to_key};
 use super::super::limited::Limited;
 use super::super::open::Options;
 use super::super::runs::Runs;
@@ -105,7 +105,8 @@ fn section_before(
             params![
                 section.fetcher_id,
                 section.run_started,
-                column(section),
+                section.class,
+                section.held,
                 started_before,
                 NULL_KEY,
                 to_key(key.last_started),

@@ -1,7 +1,7 @@
 //! All groups of the queue, for its page.
 
 use super::super::attr;
-use super::super::groups::{self, column};
+use super::super::groups;
 use super::super::limited::Limited;
 use super::super::open::Options;
 use super::super::runs::Runs;
@@ -61,9 +61,9 @@ fn ready_groups(
 ) -> rusqlite::Result<(Vec<Ready>, Vec<Ready>)> {
     let (runs, mut waiting, mut blocked) = (Runs::load(conn)?, Vec::new(), Vec::new());
     let mut statement = conn.prepare_cached(
-        "SELECT started_key, jitter_key, attr_path FROM orchestrator_group
-         WHERE fetcher_id = ?1 AND run_started = ?2 AND held = ?3
-         ORDER BY started_key, jitter_key, attr_path LIMIT ?4",
+        "SELECT started_key, jitter_key, attr_path FROM orchestrator_ready
+         WHERE fetcher_id = ?1 AND run_started = ?2 AND class = ?3 AND is_held = ?4
+         ORDER BY started_key, jitter_key, attr_path LIMIT ?5",
     )?;
     for (section, _) in groups::sections(conn)? {
         if runs.is_deleted(section.fetcher_id, section.run_started) {
@@ -71,8 +71,13 @@ fn ready_groups(
         }
         let is_full = limited.is_full(section.class, now, hold_secs);
         let limit = rows(GROUPS_MAX + 1);
-        let mut found =
-            statement.query(params![section.fetcher_id, section.run_started, column(section), limit])?;
+        let mut found = statement.query(params![
+            section.fetcher_id,
+            section.run_started,
+            section.class,
+            section.held,
+            limit
+        ])?;
         while let Some(row) = found.next()? {
             let key = groups::key(row, section.fetcher_id)?;
             let is_held =

@@ -13,8 +13,8 @@ const PAYLOAD_CHARS_MAX: usize = 500;
 pub(super) fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
     Ok(Counts {
         rows: count(conn, "SELECT count(*) FROM queue")?,
-        ready: count(conn, "SELECT count(*) FROM orchestrator_group")?,
-        held: count(conn, "SELECT count(*) FROM orchestrator_group WHERE held % 2 = 1")?,
+        ready: count(conn, "SELECT count(*) FROM orchestrator_ready")?,
+        held: count(conn, "SELECT count(*) FROM orchestrator_ready WHERE is_held")?,
         logged: count(conn, "SELECT count(*) FROM log")?,
         in_flight: count(conn, "SELECT count(*) FROM log WHERE finished IS NULL")?,
     })

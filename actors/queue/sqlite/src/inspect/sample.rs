@@ -31,7 +31,7 @@ pub(super) fn last_runs(conn: &Connection) -> rusqlite::Result<Vec<(String, i64)
 
 /// Scans the log, the table of groups and the attempts of a day.
 pub(super) fn sample(conn: &Connection, options: &Options, now: i64) -> rusqlite::Result<Sample> {
-    let waiting = count(conn, "SELECT count(*) FROM orchestrator_group")?;
+    let waiting = count(conn, "SELECT count(*) FROM orchestrator_ready")?;
     let (day, hour) = (now.saturating_sub(DAY_SECS), now.saturating_sub(HOUR_SECS));
     let (in_flight, last_done, last) =
         conn.query_row(include_str!("../sql/inspect/log_sample.sql"), [day, hour], |row| {

@@ -1,6 +1,6 @@
 //! Question about waiting jobs that were not tried for long.
 
-use super::super::groups::{self, NULL_KEY, column};
+use super::super::groups::{self, NULL_KEY};
 use super::rows::{ANSWER_BYTES_MAX, IS_NEWEST, collect_within, rows};
 use orchestrator_queue_rules::storage::{RunId, Section, StaleGroup};
 use rusqlite::{Connection, Row, params};
@@ -53,7 +53,7 @@ fn never_handed_out(
         section.run_started,
         NULL_KEY,
         rows(limit),
-        column(section)
+        section.class
     ])?;
     collect_within(bytes_max, found, stale_group, size)
 }

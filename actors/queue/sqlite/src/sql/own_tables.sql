@@ -4,14 +4,15 @@ CREATE TABLE IF NOT EXISTS orchestrator_meta (
     name text PRIMARY KEY,
     value integer NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS orchestrator_group (
+CREATE TABLE IF NOT EXISTS orchestrator_ready (
     fetcher_id integer NOT NULL,
     run_started integer NOT NULL,
-    held integer NOT NULL,
+    class integer NOT NULL,
+    is_held integer NOT NULL,
     started_key integer NOT NULL,
     jitter_key integer NOT NULL,
     attr_path text NOT NULL,
-    PRIMARY KEY (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
+    PRIMARY KEY (fetcher_id, run_started, class, is_held, started_key, jitter_key, attr_path)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS orchestrator_deleted_run (
     fetcher_id integer NOT NULL,

@@ -1,6 +1,6 @@
 -- Inserts a group at its position if it is ready. Rows are found by path.
-INSERT INTO orchestrator_group (fetcher_id, run_started, held, started_key, jitter_key, attr_path)
-SELECT q.fetcher_id, q.fetcher_run_started,
+INSERT INTO orchestrator_ready (fetcher_id, run_started, class, is_held, started_key, jitter_key, attr_path)
+SELECT q.fetcher_id, q.fetcher_run_started, 0,
     EXISTS (SELECT 1 FROM log WHERE log.attr_path = $attr AND log.finished IS NULL),
     ifnull(q.last_started, $min), ifnull(q.order_jitter, $min), q.attr_path
 FROM queue AS q

@@ -54,7 +54,7 @@ fn missing_own_tables_are_created_again() {
     let conn = Connection::open(&path).unwrap();
     conn.execute_batch(
         "DROP TRIGGER orchestrator_queue_update; UPDATE queue SET is_dequeued = 1 WHERE attr_path = 'alpha';
-         DROP TABLE orchestrator_group; DROP TABLE orchestrator_handout;",
+         DROP TABLE orchestrator_ready; DROP TABLE orchestrator_handout;",
     )
     .unwrap();
     let mut store = open(&path).unwrap();
@@ -62,6 +62,35 @@ fn missing_own_tables_are_created_again() {
     assert_eq!(next(&mut store, 10), None);
     conn.execute_batch("UPDATE queue SET is_dequeued = 0").unwrap();
     assert_eq!(next_attr(&mut store, 10).as_deref(), Some("alpha"));
+}
+
+/// CONTRACT QD11: until 0.3.0, class and hold were one column of another table, to which triggers of the same
+/// names wrote.
+#[test]
+fn a_database_goes_to_a_former_program_and_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("q.db");
+    let mut store = open(&path).unwrap();
+    feed(&mut store, "f1", 1, &[("alpha", "0 1"), ("bravo", "0 1"), ("charlie", "0 1")]);
+    drop(store);
+    let conn = Connection::open(&path).unwrap();
+    conn.execute_batch(
+        "CREATE TABLE orchestrator_group (fetcher_id, run_started, held, started_key, jitter_key, attr_path);
+         INSERT INTO orchestrator_group SELECT 1, 1, 0, 0, 0, attr_path FROM queue;
+         DROP TRIGGER orchestrator_queue_update;
+         CREATE TRIGGER orchestrator_queue_update AFTER UPDATE OF is_dequeued ON queue
+             BEGIN DELETE FROM orchestrator_group WHERE attr_path = NEW.attr_path; END;
+         UPDATE queue SET is_dequeued = 1 WHERE attr_path = 'alpha'",
+    )
+    .unwrap();
+    let mut store = open(&path).unwrap();
+    assert_eq!(
+        text(&path, "SELECT count(*) || '' FROM sqlite_schema WHERE name = 'orchestrator_group'"),
+        "0"
+    );
+    conn.execute_batch("UPDATE queue SET is_dequeued = 1 WHERE attr_path = 'bravo'").unwrap();
+    assert_eq!(next_attr(&mut store, 10).as_deref(), Some("charlie"));
+    assert_eq!(next(&mut store, 10), None);
 }
 
 #[test]

@@ -65,5 +65,5 @@ fn a_dequeue_repairs_ten_thousand_wrong_groups() {
     s.foreign().execute_batch("UPDATE queue SET is_dequeued = 1 WHERE attr_path <> 'pkg7'").unwrap();
     assert_eq!(next_attr(&mut s, 100).as_deref(), Some("pkg7"));
     assert_eq!(next(&mut s, 100), None);
-    assert_eq!(s.number("SELECT count(*) FROM orchestrator_group"), 0);
+    assert_eq!(s.number("SELECT count(*) FROM orchestrator_ready"), 0);
 }

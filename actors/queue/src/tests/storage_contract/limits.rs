@@ -113,7 +113,7 @@ fn rows_of_other_programs_are_limited() {
             .unwrap();
     }
     assert_eq!(taken(&mut s, 10).len(), 2, "one of each class");
-    assert_eq!(s.number("SELECT count(*) FROM orchestrator_group WHERE held = 2"), 19);
+    assert_eq!(s.number("SELECT count(*) FROM orchestrator_ready WHERE class = 1 AND NOT is_held"), 19);
 }
 
 #[test]

@@ -300,7 +300,7 @@ fn the_log_is_reused_after_the_final_checkpoint() {
 #[test]
 fn the_table_of_groups_can_be_rebuilt() {
     let mut s = stocked();
-    s.foreign().execute_batch("DELETE FROM orchestrator_group").unwrap();
+    s.foreign().execute_batch("DELETE FROM orchestrator_ready").unwrap();
     assert_eq!(next(&mut s, 1_001), None);
     s.foreign().execute_batch("DROP TRIGGER orchestrator_log_move").unwrap();
     s.reopen(Options::default());
