@@ -1,17 +1,15 @@
 //! Commands `orchestrator queue ..` beside the verbs.
 
+mod copying;
 mod dump;
 mod export;
 mod init;
 mod migrate;
 
-use std::fmt::Write as _;
-
 use clap::Subcommand;
-use orchestrator_queue_rules::storage::StorageError;
-use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};
+use orchestrator_subsystem::{CommandError, Context, Subsystem};
 
-use crate::{config::QueueConfig, migration::Report};
+use crate::config::QueueConfig;
 
 /// Publish the state of the queue, and move it
 #[derive(Debug, Clone, Subcommand)]
@@ -70,40 +68,4 @@ pub(crate) async fn run<S: Subsystem<Config = QueueConfig>>(
         QueueCommand::Dump(arguments) => dump::dump::<S>(arguments, context),
         QueueCommand::Load(arguments) => dump::load::<S>(arguments, context),
     }
-}
-
-/// Copies a queue on a thread of its own: sessions block, which the runtime does not permit on its thread.
-fn copy(work: impl FnOnce() -> Result<Report, StorageError> + Send) -> Result<Report, StorageError> {
-    std::thread::scope(|scope| {
-        let worker = scope.spawn(work);
-        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
-/// `action` failed.
-fn failed(action: &str, error: &StorageError) -> CommandError {
-    let cause = std::error::Error::source(error).map(|cause| format!(" ({cause})")).unwrap_or_default();
-    CommandError::Local(format!("cannot {action}: {error}{cause}"))
-}
-
-/// Table of what was copied. `heading` is that of the checksums.
-fn table(report: &Report, heading: &str) -> String {
-    let mut text = format!("TABLE          ROWS  {heading}\n");
-    for (table, rows, checksum) in &report.tables {
-        let _ = writeln!(text, "{table:<8} {rows:>10}  {checksum}");
-    }
-    let _ = writeln!(text, "{:<19}  {}", "all", report.checksum);
-    text
-}
-
-/// Command `orchestrator queue COMMAND` with the configuration of `arguments`.
-fn command_line(command: &str, arguments: &ConfigArguments) -> String {
-    let mut text = format!("orchestrator queue {command}");
-    for file in &arguments.config {
-        let _ = write!(text, " --config {}", file.display());
-    }
-    for assignment in &arguments.set {
-        let _ = write!(text, " --set {assignment}");
-    }
-    text
 }

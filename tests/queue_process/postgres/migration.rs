@@ -226,7 +226,8 @@ fn d18_a_dump_of_one_store_fills_the_other_one() {
     let server = Postgres::shared();
     let queue = Move::new(server, "dumped", 2_000);
     let site = &queue.site;
-    let run = |arguments: &[&str]| site.cli(&[&["queue"], arguments].concat());
+    let database = format!("queue.database={}", site.database_path().display());
+    let run = |arguments: &[&str]| site.cli(&[&["queue"], arguments, &["--set", &database]].concat());
     let shared = [
         "--set",
         "queue.store=postgres",
@@ -238,7 +239,7 @@ fn d18_a_dump_of_one_store_fills_the_other_one() {
 
     let instance = site.start();
     let (code, _, err) = run(&["dump", "queue.jsonl"]);
-    assert!(code == 1 && err.contains("in use by another instance"), "{err}");
+    assert!(code == 1 && err.contains("is used by a running instance"), "{err}");
     assert!(!site.path().join("queue.jsonl").exists());
     assert!(instance.terminate().success());
     let (code, dumped, err) = run(&["dump", "queue.jsonl"]);

@@ -13,7 +13,7 @@ use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
 use orchestrator_queue_store::Store;
 use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};
 
-use super::{command_line, copy, failed, table};
+use super::copying::{command_line, copy, failed, table};
 use crate::{
     config::QueueConfig,
     migration::{self, DumpFile, Names, Report, migrate},

@@ -8,7 +8,7 @@ use orchestrator_queue_rules::storage::StorageError;
 use orchestrator_queue_store::Store;
 use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};
 
-use super::{command_line, copy, failed, table};
+use super::copying::{command_line, copy, failed, table};
 use crate::{
     config::QueueConfig,
     migration::{Names, migrate},

@@ -29,12 +29,11 @@ pub(crate) struct Report {
     pub(crate) checksum: String,
 }
 
-/// Copies the rows of `source` to `target`, compares them, and makes the target a queue. What a migration that
-/// was interrupted has written is removed before.
+/// Copies the rows of `source` to `target`, compares them, and makes the target a queue. What a migration
+/// that was interrupted has written is removed before.
 ///
 /// # Errors
-/// [`StorageErrorKind::NotMigrated`] if it is refused; errors of both sides. The next call starts over, unless
-/// nothing was written.
+/// [`StorageErrorKind::NotMigrated`] if it is refused; errors of both sides. The next call starts over.
 pub(crate) fn migrate(
     source: &mut dyn Source,
     target: &mut dyn Target,
