@@ -57,7 +57,7 @@ use crate::{
         worker_socket,
     },
     fetcher_watcher::FetcherWatcher,
-    messages::{Chore, IngestOp, ReadCommand},
+    messages::{IngestOp, MaintenanceRequest, ReadCommand},
     offers::Offers,
     queue_console::QueueConsole,
     refused_files::RefusedInDirectory,
@@ -87,15 +87,15 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
     let (requests, requests_slot) = inbox(REQUEST_CAPACITY);
     let requests_slot = requests_slot.keep_on_purge();
     let (ingest, ingest_slot) = inbox(INGEST_CAPACITY);
-    let (chores, chores_slot) = inbox(OPERATOR_CAPACITY);
+    let (maintenance, maintenance_slot) = inbox(OPERATOR_CAPACITY);
     let (commands, commands_slot) = inbox(COMMAND_CAPACITY);
     let pause = Durable::new("paused", store.pause());
-    let wiring = wiring(&chores, &commands);
+    let wiring = wiring(&maintenance, &commands);
     let refused = RefusedInDirectory::default();
 
     let console = QueueConsole {
         requests: requests.clone(),
-        chores,
+        maintenance,
         pause: pause.clone(),
         is_shared: store.is_shared(),
         refused: refused.clone(),
@@ -111,7 +111,8 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         commands: commands.clone(),
         pause: pause.view(),
     };
-    let housekeeper = Housekeeper { config: config.clone(), chores: chores_slot, store: store.clone() };
+    let housekeeper =
+        Housekeeper { config: config.clone(), requests: maintenance_slot, store: store.clone() };
     let (offer_requests, access) = (requests.clone(), config.socket_access().unwrap_or_default());
     let last_answer = store.last_answer().unwrap_or(DRAIN_TIMEOUT);
     let last_request = wiring.last_request.clone();
@@ -144,11 +145,11 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
     ChildSpec::supervisor("queue", tree).placement(Placement::Dedicated)
 }
 
-fn wiring(chores: &Outbox<Chore>, commands: &Outbox<ReadCommand>) -> Wiring {
-    let (chores, commands) = (chores.clone(), commands.clone());
+fn wiring(maintenance: &Outbox<MaintenanceRequest>, commands: &Outbox<ReadCommand>) -> Wiring {
+    let (maintenance, commands) = (maintenance.clone(), commands.clone());
     Wiring {
         last_request: LastRequest::default(),
-        upkeep: Arc::new(move |upkeep| chores.tell(Chore::Upkeep(upkeep)).is_ok()),
+        upkeep: Arc::new(move |upkeep| maintenance.tell(MaintenanceRequest::Upkeep(upkeep)).is_ok()),
         fetchers_moved: Arc::new(move || commands.tell(ReadCommand::Moved).is_ok()),
     }
 }

@@ -9,13 +9,12 @@ use orchestrator_queue_rules::{
     file_name::{FetcherFile, NameError},
     protocol::Request,
     storage::{
-        Adopted, Attempt, AttrReport, Batch, Bumped, Counts, FailedAttempts, FailedJob, HandoutId,
-        InstanceRow, Job, JobFilter, OfferedJob, Pattern, Peeked, Requeued, RequeuedSlice, RunCount, RunId,
-        RunState, StaleGroup, StorageError,
+        Adopted, Batch, Bumped, HandoutId, Job, JobFilter, OfferedJob, Requeued, RequeuedSlice, RunId,
+        RunState, StorageError,
     },
     tracking::Change,
 };
-use orchestrator_queue_store::Upkeep;
+use orchestrator_queue_store::{Maintenance, Upkeep};
 use orchestrator_supervise::{GaugeGuard, PauseSpan, Reply};
 
 /// Request of the worker socket or the console to the store. A connection has at most one
@@ -75,38 +74,25 @@ pub(crate) struct UnsentJob {
 }
 
 /// Request to the housekeeper: work that must not delay a commit.
-#[derive(Debug)]
-pub(crate) enum Chore {
+pub(crate) enum MaintenanceRequest {
     /// The store asks for upkeep.
     Upkeep(Upkeep),
-    /// Asks for the runs with their row counts.
-    Runs(Reply<Answer<Vec<RunCount>>>),
-    /// Asks for the next jobs of a pattern, up to the given number.
-    Peek(Option<Pattern>, usize, Reply<Answer<Vec<Peeked>>>),
-    /// Asks for the totals of all tables.
-    Counts(Reply<Answer<Counts>>),
-    /// Asks for the state of an attribute path, with up to the given number of attempts.
-    Attr(String, usize, Reply<Answer<AttrReport>>),
-    /// Asks for the jobs of a pattern in flight that began first, up to the given number.
-    InFlight(Option<Pattern>, usize, Reply<Answer<Vec<Attempt>>>),
-    /// Asks for the latest failed attempts.
-    Failed(FailedAttempts, Reply<Answer<Vec<Attempt>>>),
-    /// Asks for the failed jobs after a number, up to the given number of them.
-    Failures(i64, usize, Reply<Answer<Vec<FailedJob>>>),
-    /// Asks for the groups that were not tried since the given time, up to the given number.
-    Stale(i64, usize, Reply<Answer<Vec<StaleGroup>>>),
-    /// Asks for the instances that share the queue.
-    Instances(Reply<Answer<Vec<InstanceRow>>>),
+    /// An operator asks about the queue.
+    Question {
+        /// True if the answer is a list of jobs, or their number.
+        shows_jobs: bool,
+        answer: AnswerQuestion,
+    },
     /// Records that hand-outs are paused or resumed, for the next start.
-    RecordPause(Option<PauseSpan>, Reply<Answer<()>>),
+    RecordPause(Option<PauseSpan>, Reply<Result<(), StorageError>>),
     /// Moves a fetcher to this instance.
-    Adopt(String, Reply<Answer<Adopted>>),
+    Adopt(String, Reply<Result<Adopted, StorageError>>),
     /// Asks whether an operator of any instance paused hand-outs.
-    SharedPause(Reply<Answer<Option<PauseSpan>>>),
+    SharedPause(Reply<Result<Option<PauseSpan>, StorageError>>),
 }
 
-/// Answer to an operator's question, or the reason why it failed.
-pub(crate) type Answer<T> = Result<T, StorageError>;
+/// Asks the store a question, and sends the answer.
+pub(crate) type AnswerQuestion = Box<dyn FnOnce(&mut dyn Maintenance) + Send>;
 
 /// Operation of the file reader on the store. The store applies operations in order.
 #[derive(Debug)]

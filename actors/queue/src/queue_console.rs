@@ -2,11 +2,11 @@
 //! socket without it.
 
 mod bulk;
+mod questions;
 
 use std::{fmt::Display, time::Duration};
 
-use orchestrator_queue_rules::storage::{self, FailedAttempts};
-use orchestrator_queue_store::unix_time;
+use orchestrator_queue_rules::storage::{Bumped, StorageError};
 use orchestrator_subsystem::{Answered, Until, Verbs, until_text};
 use orchestrator_supervise::{
     Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, Durable, Factory, Fault, Handle, Handled, Outbox,
@@ -15,18 +15,14 @@ use orchestrator_supervise::{
 use orchestrator_text::sanitize;
 
 use crate::{
-    messages::{self, Chore, StoreRequest},
+    messages::{MaintenanceRequest, StoreRequest},
     refused_files::RefusedInDirectory,
     verbs::{
-        Adopt, AttemptRow, Bump, BumpAll, Bumped, Failed, Failures, InFlight, Instances, Ls, PathReport,
-        Pause, Paused, Peek, Requeue, RequeueAll, Requeued, Resume, RunRow, RunningRow, Show, Stale, Stats,
-        Totals,
+        Adopt, Bump, BumpAll, BumpAnswer, Failed, Failures, InFlight, Instances, Ls, Pause, Paused, Peek,
+        Requeue, RequeueAll, RequeueAnswer, Resume, Show, Stale, Stats,
     },
 };
 
-/// Maximum number of rows of an answer.
-const ROWS_MAX: u32 = 1_000;
-const SECONDS_PER_DAY: i64 = 86_400;
 /// Interval of questions whether another instance paused hand-outs.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -34,7 +30,8 @@ const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(crate) struct QueueConsole {
     pub(crate) requests: Outbox<StoreRequest>,
-    pub(crate) chores: Outbox<Chore>,
+    /// Requests to the housekeeper.
+    pub(crate) maintenance: Outbox<MaintenanceRequest>,
     pub(crate) pause: Durable<Option<PauseSpan>>,
     /// True if other instances share the queue.
     pub(crate) is_shared: bool,
@@ -76,114 +73,6 @@ impl Child for QueueConsole {
     }
 }
 
-impl Handle<Ls> for QueueConsole {
-    fn handle(&mut self, _: Ls, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Ls>> {
-        let refused = [self.refused.links.rows(), self.refused.fetchers.rows()].concat();
-        self.ask(cx, Chore::Runs, |runs| {
-            runs.into_iter().map(|run| RunRow { run, refused: None }).chain(refused).collect()
-        })
-    }
-}
-
-impl Handle<Peek> for QueueConsole {
-    fn handle(
-        &mut self,
-        Peek { n, pattern }: Peek,
-        cx: &mut ChildCx<'_, Self>,
-    ) -> Handled<Self, Answered<Peek>> {
-        self.ask(cx, |reply| Chore::Peek(pattern, rows(n), reply), |jobs| jobs)
-    }
-}
-
-impl Handle<Stats> for QueueConsole {
-    fn handle(&mut self, _: Stats, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Stats>> {
-        let paused = self.pause.get().is_some();
-        self.ask(cx, Chore::Counts, move |storage::Counts { rows, ready, held, logged, in_flight }| Totals {
-            held,
-            in_flight,
-            logged,
-            paused,
-            ready,
-            rows,
-        })
-    }
-}
-
-impl Handle<Show> for QueueConsole {
-    fn handle(
-        &mut self,
-        Show { attr_path, n }: Show,
-        cx: &mut ChildCx<'_, Self>,
-    ) -> Handled<Self, Answered<Show>> {
-        let asked = attr_path.clone();
-        let unknown = not_found("no job has this path", &attr_path);
-        let answer = self.chores.request(|reply| Chore::Attr(asked, rows(n), reply));
-        after(answer, cx, "housekeeper", |_, found, _| {
-            let report = PathReport::new(attr_path, found.map_err(refused)?);
-            if report.is_empty() { Err(unknown) } else { Ok(report) }
-        })
-    }
-}
-
-impl Handle<InFlight> for QueueConsole {
-    fn handle(
-        &mut self,
-        InFlight { n, pattern }: InFlight,
-        cx: &mut ChildCx<'_, Self>,
-    ) -> Handled<Self, Answered<InFlight>> {
-        self.ask(
-            cx,
-            |reply| Chore::InFlight(pattern, rows(n), reply),
-            |jobs| {
-                let now = unix_time();
-                jobs.into_iter().map(|job| RunningRow::new(job, now)).collect()
-            },
-        )
-    }
-}
-
-impl Handle<Failed> for QueueConsole {
-    fn handle(
-        &mut self,
-        Failed { code, since, pattern, n }: Failed,
-        cx: &mut ChildCx<'_, Self>,
-    ) -> Handled<Self, Answered<Failed>> {
-        let which = FailedAttempts { exit_code: code, since, pattern, limit: rows(n) };
-        self.ask(
-            cx,
-            |reply| Chore::Failed(which, reply),
-            |attempts| attempts.into_iter().map(AttemptRow::from).collect(),
-        )
-    }
-}
-
-impl Handle<Failures> for QueueConsole {
-    fn handle(
-        &mut self,
-        Failures { after, n }: Failures,
-        cx: &mut ChildCx<'_, Self>,
-    ) -> Handled<Self, Answered<Failures>> {
-        self.ask(cx, |reply| Chore::Failures(after, rows(n), reply), |jobs| jobs)
-    }
-}
-
-impl Handle<Stale> for QueueConsole {
-    fn handle(
-        &mut self,
-        Stale { days, n }: Stale,
-        cx: &mut ChildCx<'_, Self>,
-    ) -> Handled<Self, Answered<Stale>> {
-        let before = unix_time() - i64::from(days) * SECONDS_PER_DAY;
-        self.ask(cx, |reply| Chore::Stale(before, rows(n), reply), |groups| groups)
-    }
-}
-
-impl Handle<Instances> for QueueConsole {
-    fn handle(&mut self, _: Instances, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Instances>> {
-        self.ask(cx, Chore::Instances, |instances| instances)
-    }
-}
-
 impl Handle<Adopt> for QueueConsole {
     fn handle(
         &mut self,
@@ -191,7 +80,7 @@ impl Handle<Adopt> for QueueConsole {
         cx: &mut ChildCx<'_, Self>,
     ) -> Handled<Self, Answered<Adopt>> {
         if self.refused.fetchers.has_fetcher(&fetcher) {
-            return self.ask(cx, |reply| Chore::Adopt(fetcher, reply), |adopted| adopted);
+            return self.ask(cx, |reply| MaintenanceRequest::Adopt(fetcher, reply), |adopted, _| Ok(adopted));
         }
         let reason = "no file of this fetcher is refused here: copy its files to this instance first";
         Handled::now(Err(not_found(reason, &fetcher)))
@@ -207,13 +96,11 @@ impl Handle<Bump> for QueueConsole {
         let asked = attr_path.clone();
         let answer = self.requests.request(|reply| StoreRequest::Bump { attr_path: asked, reply });
         after(answer, cx, "store", move |_, done, _| match done {
-            storage::Bumped::Done => Ok(Bumped { bumped: true }),
-            storage::Bumped::NothingWaits => {
+            Bumped::Done => Ok(BumpAnswer { bumped: true }),
+            Bumped::NothingWaits => {
                 Err(not_found("no such job waits: see orchestrator queue show, or requeue it", &attr_path))
             }
-            storage::Bumped::TooMany => {
-                Err(refused("too many jobs are bumped: wait until they are handed out"))
-            }
+            Bumped::TooMany => Err(refused("too many jobs are bumped: wait until they are handed out")),
         })
     }
 }
@@ -230,7 +117,7 @@ impl Handle<Requeue> for QueueConsole {
             if done.rows == 0 && !done.was_in_flight {
                 return Err(unknown);
             }
-            Ok(Requeued { requeued: done.rows as u64, was_in_flight: done.was_in_flight })
+            Ok(RequeueAnswer { requeued: done.rows as u64, was_in_flight: done.was_in_flight })
         })
     }
 }
@@ -263,7 +150,7 @@ impl QueueConsole {
         pause: Option<PauseSpan>,
         cx: &mut ChildCx<'_, Self>,
     ) -> Handled<Self, ConsoleReply<Paused>> {
-        let recorded = self.chores.request(|reply| Chore::RecordPause(pause, reply));
+        let recorded = self.maintenance.request(|reply| MaintenanceRequest::RecordPause(pause, reply));
         after(recorded, cx, "housekeeper", move |console, recorded, cx| {
             recorded.map_err(|error| refused(Fault::from_error(&error)))?;
             console.pause.update(|value| *value = pause);
@@ -279,7 +166,7 @@ impl QueueConsole {
         if self.asks_for_pause {
             return;
         }
-        let Ok(answer) = self.chores.request(Chore::SharedPause) else { return };
+        let Ok(answer) = self.maintenance.request(MaintenanceRequest::SharedPause) else { return };
         self.asks_for_pause = true;
         cx.spawn(answer, |console, answer, cx| {
             console.asks_for_pause = false;
@@ -305,7 +192,7 @@ impl QueueConsole {
             console.report_pause(cx);
             tracing::info!("hand-outs are resumed: the time of the pause is over");
             // The file says the same without it.
-            let _ = console.chores.request(|reply| Chore::RecordPause(None, reply));
+            let _ = console.maintenance.request(|reply| MaintenanceRequest::RecordPause(None, reply));
         });
     }
 
@@ -319,30 +206,32 @@ impl QueueConsole {
         }
     }
 
-    /// Sends a question to the housekeeper and converts its answer. Other messages are handled meanwhile. The
-    /// question ends if its operator stops waiting.
+    /// Sends a request to the housekeeper, and answers with what `complete` makes of its answer. Other
+    /// messages are handled meanwhile. A question ends if its operator stops waiting.
     fn ask<T: 'static, R: Send + 'static>(
         &self,
         cx: &mut ChildCx<'_, Self>,
-        chore: impl FnOnce(Reply<messages::Answer<T>>) -> Chore,
-        convert: impl FnOnce(T) -> R + 'static,
+        request: impl FnOnce(Reply<Result<T, StorageError>>) -> MaintenanceRequest,
+        complete: impl FnOnce(T, &Self) -> ConsoleReply<R> + 'static,
     ) -> Handled<Self, ConsoleReply<R>> {
-        let question = match self.chores.request(chore) {
-            Ok(question) => question,
+        let asked = match self.maintenance.request(request) {
+            Ok(asked) => asked,
             Err(full) => return Handled::now(Err(refused(full))),
         };
         let (mut reply, answer) = Handled::later();
-        let forward = async move {
+        let found = async move {
             tokio::select! {
                 biased;
-                () = reply.closed() => {}
-                found = question => {
-                    let found = found.map_err(|_| refused(restarted("housekeeper")));
-                    let _ = reply.send(found.and_then(|found| found.map(convert).map_err(refused)));
-                }
+                () = reply.closed() => None,
+                found = asked => Some((reply, found)),
             }
         };
-        cx.spawn(forward, |_, (), _| {});
+        cx.spawn(found, |console, found, _| {
+            let Some((reply, found)) = found else { return };
+            let found = found.map_err(|_| refused(restarted("housekeeper")));
+            let found = found.and_then(|found| found.map_err(refused));
+            drop(reply.send(found.and_then(|found| complete(found, console))));
+        });
         answer
     }
 }
@@ -373,9 +262,4 @@ fn restarted(child: &str) -> String {
 
 fn not_found(reason: &str, attr_path: &str) -> ConsoleError {
     ConsoleError::NotFound(format!("{}: {reason}", sanitize(attr_path)))
-}
-
-/// Limits the number of rows asked for.
-fn rows(asked: u32) -> usize {
-    asked.min(ROWS_MAX) as usize
 }

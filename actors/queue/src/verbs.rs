@@ -170,7 +170,7 @@ verb! {
 }
 
 verb! {
-    "bump", Changes -> Bumped, text |verb, _| format!("{} is next\n", verb.attr_path);
+    "bump", Changes -> BumpAnswer, text |verb, _| format!("{} is next\n", verb.attr_path);
     /// Put a waiting job before all others, for its next hand-out
     ///
     /// Example: orchestrator queue bump python3Packages.requests
@@ -182,7 +182,7 @@ verb! {
 }
 
 verb! {
-    "requeue", Changes -> Requeued, text |verb, answer| {
+    "requeue", Changes -> RequeueAnswer, text |verb, answer| {
         match answer.requeued {
             0 => format!("nothing to requeue: no worker has {}\n", verb.attr_path),
             n => format!("{n} requeued\n"),

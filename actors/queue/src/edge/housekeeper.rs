@@ -3,14 +3,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use orchestrator_queue_rules::storage::Questions;
-use orchestrator_queue_store::{IsAsked, Maintenance, Store, unix_time};
-use orchestrator_supervise::{ChildSpec, Factory, Fault, InboxSlot, Received, Reply, StartCx};
+use orchestrator_queue_rules::storage::{Sample, StorageError};
+use orchestrator_queue_store::{Maintenance, Store, unix_time};
+use orchestrator_supervise::{ChildSpec, Factory, Fault, InboxSlot, Received, StartCx};
 
 use crate::{
     config::QueueConfig,
     edge::{expected_runs::ExpectedRuns, gauges::Gauges},
-    messages::{Answer, Chore},
+    messages::MaintenanceRequest,
 };
 
 /// Time limit of an operator's question; the console itself waits 2 s.
@@ -19,49 +19,35 @@ const QUESTION_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// The child: configuration and inbox of all incarnations.
 pub(crate) struct Housekeeper {
     pub(crate) config: QueueConfig,
-    pub(crate) chores: InboxSlot<Chore>,
+    pub(crate) requests: InboxSlot<MaintenanceRequest>,
     pub(crate) store: Arc<dyn Store>,
 }
 
-/// State of one incarnation.
-struct Incarnation(Box<dyn Maintenance>);
-
 impl Housekeeper {
     pub(crate) fn child(self) -> ChildSpec {
-        let chores = self.chores.clone();
-        let factory = Factory::thread(move |cx| self.run(&cx)).with_inbox("chores", &chores);
+        let requests = self.requests.clone();
+        let factory = Factory::thread(move |cx| self.run(&cx)).with_inbox("chores", &requests);
         ChildSpec::worker("housekeeper", factory)
     }
 
     /// Runs one incarnation of the thread.
     fn run(&self, cx: &StartCx) -> Result<(), Fault> {
-        let mut chores = self.chores.open();
+        let mut requests = self.requests.open();
         let mut gauges = Gauges::new(&cx.vitals);
         let expected = ExpectedRuns::new(&self.config.expect, &self.config.input_dir, &cx.vitals);
-        let mut incarnation = Incarnation(self.store.maintenance(QUESTION_TIMEOUT, &cx.stop));
+        let mut maintenance = self.store.maintenance(QUESTION_TIMEOUT, &cx.stop);
         loop {
-            match chores.recv_blocking(&cx.stop, Some(gauges.next_sample())) {
-                Received::Item(chore) => {
-                    let _work = cx.vitals.begin_work(chore.name());
-                    if chore.shows_jobs() {
+            match requests.recv_blocking(&cx.stop, Some(gauges.next_sample())) {
+                Received::Item(request) => {
+                    let _work = cx.vitals.begin_work(request.name());
+                    if matches!(request, MaintenanceRequest::Question { shows_jobs: true, .. }) {
                         gauges.hasten();
                     }
-                    incarnation.execute(chore);
+                    request.execute(&mut *maintenance);
                 }
                 Received::TimedOut => {
                     let _work = cx.vitals.begin_work("sample");
-                    gauges.sample(|| {
-                        let always: IsAsked = Arc::new(|| true);
-                        let sample =
-                            incarnation.ask(always.clone(), |inspector| inspector.sample(unix_time()))?;
-                        if !expected.is_empty() {
-                            expected.update(
-                                &incarnation.ask(always, |inspector| inspector.last_runs())?,
-                                unix_time(),
-                            );
-                        }
-                        Ok(sample)
-                    });
+                    gauges.sample(|| sample(&mut *maintenance, &expected));
                 }
                 Received::Stopped => return Ok(()),
             }
@@ -69,76 +55,34 @@ impl Housekeeper {
     }
 }
 
-impl Incarnation {
-    fn execute(&mut self, chore: Chore) {
-        match chore {
-            Chore::Upkeep(upkeep) => self.0.upkeep(upkeep),
-            Chore::Runs(reply) => self.answer(reply, |inspector| inspector.runs()),
-            Chore::Peek(pattern, limit, reply) => {
-                self.answer(reply, |inspector| inspector.peek(pattern.as_ref(), unix_time(), limit))
-            }
-            Chore::Counts(reply) => self.answer(reply, |inspector| inspector.counts()),
-            Chore::Attr(attr_path, limit, reply) => {
-                self.answer(reply, |inspector| inspector.attr(&attr_path, unix_time(), limit))
-            }
-            Chore::InFlight(pattern, limit, reply) => {
-                self.answer(reply, |inspector| inspector.in_flight(pattern.as_ref(), limit))
-            }
-            Chore::Failed(which, reply) => self.answer(reply, |inspector| inspector.failed(&which)),
-            Chore::Failures(after, limit, reply) => {
-                self.answer(reply, |inspector| inspector.failures(after, limit))
-            }
-            Chore::Stale(before, limit, reply) => {
-                self.answer(reply, |inspector| inspector.stale(before, limit))
-            }
-            Chore::Instances(reply) => self.answer(reply, |inspector| inspector.instances()),
-            Chore::RecordPause(pause, reply) => drop(reply.send(self.0.record_pause(pause))),
-            Chore::Adopt(fetcher, reply) => drop(reply.send(self.0.adopt(&fetcher))),
-            Chore::SharedPause(reply) => drop(reply.send(self.0.shared_pause())),
-        }
+/// Counts for the metrics, and looks for the runs that are expected.
+fn sample(maintenance: &mut dyn Maintenance, expected: &ExpectedRuns) -> Result<Sample, StorageError> {
+    let mut connection = maintenance.questions(Arc::new(|| true))?;
+    let store = connection.get();
+    let sample = store.sample(unix_time())?;
+    if !expected.is_empty() {
+        expected.update(&store.last_runs()?, unix_time());
     }
-
-    /// Answers a question, unless the operator has stopped waiting. On SQLite it ends once the operator does.
-    fn answer<T: Send + 'static>(
-        &mut self,
-        reply: Reply<Answer<T>>,
-        question: impl FnOnce(&mut dyn Questions) -> Answer<T>,
-    ) {
-        if reply.is_closed() {
-            return;
-        }
-        let reply = Arc::new(reply);
-        let asked = reply.clone();
-        let answer = self.ask(Arc::new(move || !asked.is_closed()), question);
-        // The connection, which had the other one, is closed.
-        if let Some(reply) = Arc::into_inner(reply) {
-            drop(reply.send(answer));
-        }
-    }
-
-    fn ask<T>(
-        &mut self,
-        is_asked: IsAsked,
-        question: impl FnOnce(&mut dyn Questions) -> Answer<T>,
-    ) -> Answer<T> {
-        question(self.0.questions(is_asked)?.get())
-    }
+    Ok(sample)
 }
 
-impl Chore {
-    /// Returns true for a question whose answer is a list of jobs, or their number.
-    fn shows_jobs(&self) -> bool {
-        matches!(
-            self,
-            Self::Runs(_) | Self::Peek(..) | Self::Counts(_) | Self::InFlight(..) | Self::Failed(..)
-        )
+impl MaintenanceRequest {
+    fn execute(self, maintenance: &mut dyn Maintenance) {
+        match self {
+            Self::Upkeep(upkeep) => maintenance.upkeep(upkeep),
+            Self::Question { answer, .. } => answer(maintenance),
+            Self::RecordPause(pause, reply) => drop(reply.send(maintenance.record_pause(pause))),
+            Self::Adopt(fetcher, reply) => drop(reply.send(maintenance.adopt(&fetcher))),
+            Self::SharedPause(reply) => drop(reply.send(maintenance.shared_pause())),
+        }
     }
 
+    /// Name of the work in the tree.
     fn name(&self) -> &'static str {
         match self {
-            Chore::Upkeep(_) => "checkpoint",
-            Chore::RecordPause(..) | Chore::SharedPause(_) => "pause",
-            _ => "question",
+            Self::Upkeep(_) => "checkpoint",
+            Self::RecordPause(..) | Self::SharedPause(_) => "pause",
+            Self::Question { .. } | Self::Adopt(..) => "question",
         }
     }
 }

@@ -7,10 +7,10 @@ use orchestrator_subsystem::Answered;
 use orchestrator_supervise::{ChildCx, ConsoleReply, Handle, Handled, Outbox, Reply};
 use tokio::time::Instant;
 
-use super::{QueueConsole, refused, restarted};
+use super::{QueueConsole, questions, refused, restarted};
 use crate::{
-    messages::{Chore, StoreRequest},
-    verbs::{BumpAll, BumpedAll, RequeueAll, RequeuedAll},
+    messages::{MaintenanceRequest, StoreRequest},
+    verbs::{BumpAll, BumpedAll, Peek, RequeueAll, RequeuedAll},
 };
 
 /// Time after which `requeue-all` answers although it goes on; the operator waits for 2 s.
@@ -46,12 +46,12 @@ impl Handle<RequeueAll> for QueueConsole {
 
 impl Handle<BumpAll> for QueueConsole {
     fn handle(&mut self, verb: BumpAll, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<BumpAll>> {
-        let (requests, chores) = (self.requests.clone(), self.chores.clone());
+        let (requests, maintenance) = (self.requests.clone(), self.maintenance.clone());
         let (reply, answer) = Handled::later();
         cx.spawn(
             async move {
                 // The operator may have stopped waiting.
-                let _ = reply.send(bump_all(requests, chores, verb).await);
+                let _ = reply.send(bump_all(requests, maintenance, verb).await);
             },
             |_, (), _| {},
         );
@@ -107,10 +107,11 @@ async fn slice(
 /// Bumps the first waiting jobs of the pattern, in their order.
 async fn bump_all(
     requests: Outbox<StoreRequest>,
-    chores: Outbox<Chore>,
+    maintenance: Outbox<MaintenanceRequest>,
     BumpAll { pattern, reason: _ }: BumpAll,
 ) -> ConsoleReply<BumpedAll> {
-    let jobs = chores.request(|reply| Chore::Peek(Some(pattern), BUMPS_MAX + 1, reply)).map_err(refused)?;
+    let peek = Peek { n: BUMPS_MAX as u32 + 1, pattern: Some(pattern) };
+    let jobs = maintenance.request(|reply| questions::request(peek, reply)).map_err(refused)?;
     let jobs = jobs.await.map_err(|_| refused(restarted("housekeeper")))?.map_err(refused)?;
     let mut answer = BumpedAll { bumped: Vec::new(), full: jobs.len() > BUMPS_MAX };
     for job in jobs.into_iter().take(BUMPS_MAX) {

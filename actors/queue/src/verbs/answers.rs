@@ -165,13 +165,13 @@ impl RunningRow {
 
 /// Answer to [`Bump`](super::Bump).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Bumped {
+pub(crate) struct BumpAnswer {
     pub(crate) bumped: bool,
 }
 
 /// Answer to [`Requeue`](super::Requeue).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Requeued {
+pub(crate) struct RequeueAnswer {
     /// Number of rows that are available again.
     pub(crate) requeued: u64,
     /// True if a worker had the job.
