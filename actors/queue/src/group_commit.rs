@@ -17,7 +17,7 @@ use offers::{Offered, Offers};
 use orchestrator_queue_rules::storage::{HandoutId, Log, Operation, RunId, RunState, Storage, StorageError};
 use slices::Slices;
 use sync_beside::sync_beside;
-use turn::{Answer, Turn, operation};
+use turn::{RequestAnswer, Turn, operation};
 
 use crate::{
     messages::{IngestOp, StoreRequest},
@@ -160,8 +160,8 @@ impl GroupCommit {
 
     /// Runs one transaction over the waiting work, and sends the answers after its commit. Returns the jobs
     /// that workers reported done. `now` is wall-clock time in seconds, read after the requests arrived. With
-    /// `joins`, slices of deletion may run beside the sync for requests, in transactions of their own.
-    /// `do_requests_wait` tells of those that were not added yet.
+    /// `overlap_sync`, slices of deletion may run beside the sync for requests, in transactions of their own.
+    /// `has_new_requests` tells of those that were not added yet.
     ///
     /// # Errors
     /// Nothing was stored, all work still waits, and the turn may be repeated. After
@@ -170,9 +170,9 @@ impl GroupCommit {
     pub(crate) fn turn(
         &mut self,
         store: &mut dyn Storage,
-        joins: bool,
+        overlap_sync: bool,
         paused: bool,
-        do_requests_wait: &dyn Fn() -> bool,
+        has_new_requests: &dyn Fn() -> bool,
         metrics: &StoreMetrics,
         now: i64,
     ) -> Result<Vec<FinishedJob>, StorageError> {
@@ -187,7 +187,7 @@ impl GroupCommit {
         let serves = self.next_serves_requests(false);
         // Set even if the turn fails: on a full disk requests may succeed where ingest does not.
         self.background_next = serves;
-        let log = if serves && joins && self.is_deletion_next() { store.log() } else { None };
+        let log = if serves && overlap_sync && self.is_deletion_next() { store.log() } else { None };
         let is_unsynced =
             if serves { log.is_some() } else { self.is_deletion_next() && self.unsynced < UNSYNCED_MAX };
         let turn = Turn::attempt(store, is_unsynced, |store, turn| {
@@ -198,14 +198,14 @@ impl GroupCommit {
             if !is_unsynced && self.has_delivery_notices() {
                 store.serve(&self.notices(), 0, now)?;
             }
-            self.background(store, do_requests_wait, turn)
+            self.background(store, has_new_requests, turn)
         });
         let skipped = store.take_skipped();
         let turn = turn?;
         metrics.unstorable.add(skipped);
         match log {
             None => Ok(self.end(turn, metrics)),
-            Some(log) => self.end_beside_slices(turn, store, &*log, do_requests_wait, metrics),
+            Some(log) => self.end_beside_slices(turn, store, &*log, has_new_requests, metrics),
         }
     }
 
@@ -215,7 +215,7 @@ impl GroupCommit {
         mut turn: Turn,
         store: &mut dyn Storage,
         log: &dyn Log,
-        do_requests_wait: &dyn Fn() -> bool,
+        has_new_requests: &dyn Fn() -> bool,
         metrics: &StoreMetrics,
     ) -> Result<Vec<FinishedJob>, StorageError> {
         turn.is_unsynced = false;
@@ -224,11 +224,11 @@ impl GroupCommit {
         let (finished, sliced) = sync_beside(log, end, |is_synced| {
             loop {
                 let slice = Turn::attempt(store, true, |store, slice| {
-                    slice.delete(store, duration, do_requests_wait)
+                    slice.delete(store, duration, has_new_requests)
                 })?;
-                let goes_on = slice.deleting && slices.len() + 1 < BESIDE_SYNC_MAX && !is_synced();
+                let may_continue = slice.deleting && slices.len() + 1 < BESIDE_SYNC_MAX && !is_synced();
                 slices.push(slice);
-                if !goes_on {
+                if !may_continue {
                     return Ok::<_, StorageError>(());
                 }
             }
@@ -265,7 +265,7 @@ impl GroupCommit {
     fn background(
         &self,
         store: &mut dyn Storage,
-        do_requests_wait: &dyn Fn() -> bool,
+        has_new_requests: &dyn Fn() -> bool,
         turn: &mut Turn,
     ) -> Result<(), StorageError> {
         if let Some(waiting) = self.ingest.as_ref().filter(|_| !self.is_deletion_next()) {
@@ -273,7 +273,7 @@ impl GroupCommit {
         }
         let is_blocked = matches!(turn.ingest, Progress::Blocked);
         if is_blocked || (self.deleting && matches!(turn.ingest, Progress::Untouched)) {
-            turn.delete(store, self.deletion_slices.next(), do_requests_wait)?;
+            turn.delete(store, self.deletion_slices.next(), has_new_requests)?;
         }
         Ok(())
     }
@@ -348,7 +348,7 @@ impl GroupCommit {
         let mut outcomes = store.serve(&batch, unsent, now)?.into_iter().skip(first);
         for (request, offered) in self.served().iter().zip(decided) {
             let answer = match (offered, request) {
-                (Some(offered), _) => Answer::Offered(offered),
+                (Some(offered), _) => RequestAnswer::Offered(offered),
                 (None, request) => {
                     let Some(outcome) = outcomes.next() else { break };
                     turn.record(request, outcome)

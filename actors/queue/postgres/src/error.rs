@@ -4,10 +4,10 @@ use orchestrator_edge::postgres::{PostgresError, SqlState};
 use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
 use orchestrator_supervise::{FailureKind, Fault, LinkFailure};
 
-/// SQLSTATE of a transaction of a process whose place another one has taken.
-const PLACE_TAKEN: &str = "OQ001";
-/// SQLSTATE of the refusal to take the place of a process that lives.
-const PLACE_IN_USE: &str = "OQ002";
+/// SQLSTATE of a transaction of a process whose instance another one has taken.
+const INSTANCE_TAKEN: &str = "OQ001";
+/// SQLSTATE of the refusal to take the instance of a process that lives.
+const INSTANCE_IN_USE: &str = "OQ002";
 /// Conflicts with another transaction: a deadlock, or a partition of attempts that the other one made
 /// meanwhile (a check violation; the tables have no other checks).
 const CONFLICTS: [SqlState; 3] =
@@ -18,7 +18,7 @@ pub(super) fn storage_error(error: PostgresError) -> StorageError {
     let kind = match &error.state {
         Some(state) if *state == SqlState::DISK_FULL => StorageErrorKind::Full,
         Some(state) if CONFLICTS.contains(state) => StorageErrorKind::Conflict,
-        Some(state) if state.code() == PLACE_TAKEN => StorageErrorKind::PlaceTaken,
+        Some(state) if state.code() == INSTANCE_TAKEN => StorageErrorKind::InstanceTaken,
         _ => StorageErrorKind::Backend,
     };
     let text = format!("{error}: check the PostgreSQL server and its log");
@@ -55,7 +55,7 @@ pub(crate) fn link_failure(error: &StorageError) -> LinkFailure {
     if let Some(server) = error.source_as::<PostgresError>() {
         let failure = LinkFailure::from(server);
         return match server.state.as_ref().map(SqlState::code) {
-            Some(PLACE_IN_USE) => failure.with_help(
+            Some(INSTANCE_IN_USE) => failure.with_help(
                 "stop the other process, or give this one another name in queue.postgres.instance",
             ),
             _ => failure,

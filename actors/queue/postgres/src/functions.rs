@@ -10,7 +10,7 @@ macro_rules! functions {
 /// that they call. `$schema` stands for the schema of the tables.
 const FUNCTIONS: &str = functions![
     "ready_groups",
-    "floors",
+    "scan_starts",
     "slots",
     "before_commit",
     "make_ready",

@@ -1,4 +1,4 @@
-//! Begin and end of an instance's place.
+//! Takes an instance at a start, and gives it up at a stop. One process has an instance at a time.
 
 use super::{
     lease::LEASE,
@@ -8,14 +8,14 @@ use super::{
 use orchestrator_queue_rules::storage::{Storage as _, StorageError};
 
 impl PostgresStore {
-    /// Takes the place of the instance and returns the incarnation.
-    pub(super) fn take_place(&mut self) -> Result<i64, StorageError> {
+    /// Takes the instance for this process and returns the incarnation.
+    pub(super) fn take_instance(&mut self) -> Result<i64, StorageError> {
         const ACTION: &str = "taking the place of the instance";
         let settings = self.settings.clone();
         self.begin_with(ACTION, "")?;
         let taken = self.query(
             ACTION,
-            "SELECT take_place($1, $2, $3, make_interval(secs => $4))",
+            "SELECT take_instance($1, $2, $3, make_interval(secs => $4))",
             vec![
                 Box::new(settings.instance),
                 Box::new(settings.host),
@@ -32,14 +32,14 @@ impl PostgresStore {
         single(&taken)
     }
 
-    /// Gives up the place at a stop, and takes back what was not delivered.
+    /// Gives up the instance at a stop, and takes back what was not delivered.
     pub(crate) fn close(mut self) {
-        if let Err(error) = self.give_up_place() {
+        if let Err(error) = self.give_up_instance() {
             tracing::warn!(%error, "the lease was not ended: other instances take back what was not delivered once it is over");
         }
     }
 
-    fn give_up_place(&mut self) -> Result<(), StorageError> {
+    fn give_up_instance(&mut self) -> Result<(), StorageError> {
         self.begin()?;
         self.undo_undelivered()?;
         self.query(

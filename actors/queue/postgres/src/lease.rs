@@ -2,7 +2,7 @@
 //! that are over.
 //!
 //! The lease decides nothing for its own instance: each transaction of the store checks that no other process
-//! has taken its place. It tells the others when they may take back what was not delivered.
+//! has taken the instance. It tells the others when they may take back what was not delivered.
 
 use std::{
     sync::{
@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use super::{
     error::Lost,
-    floor::AddedKeys,
+    scan_start::AddedKeys,
     schema,
     server_session::Session,
     session::{first_column, get},
@@ -33,8 +33,8 @@ pub(super) const LEASE: Duration = Duration::from_secs(15);
 const RENEWAL: Duration = Duration::from_secs(3);
 /// Interval of the upkeep of attempts, which have a partition for each day.
 const UPKEEP: Duration = Duration::from_secs(3_600);
-/// Interval at which the lease looks whether the store has taken the place.
-const BEFORE_PLACE: Duration = Duration::from_millis(50);
+/// Interval at which the lease looks whether the store has taken the instance.
+const TAKEN_CHECK: Duration = Duration::from_millis(50);
 
 /// Session of the lease. Its commits wait for no standby: one that is away would leave a session at the
 /// server at each try. A fail-over loses their changes only together with all later commits.
@@ -46,7 +46,7 @@ const SESSION: SessionSettings = SessionSettings {
     answer_max: 1 << 20,
 };
 
-/// Number of the process that has the place of this instance; 0 before the store has taken it. Set by the
+/// Number of the process that has this instance; 0 before the store has taken it. Set by the
 /// store, read by the lease.
 pub type OwnIncarnation = Arc<AtomicI64>;
 
@@ -69,7 +69,7 @@ impl Lease {
         runtime.block_on(async {
             // Before, there is nothing to connect for.
             while self.incarnation.load(Relaxed) == 0 {
-                if !link.wait(BEFORE_PLACE).await {
+                if !link.wait(TAKEN_CHECK).await {
                     return;
                 }
             }
@@ -113,7 +113,7 @@ impl Reconnecting for Renewals<'_> {
 }
 
 impl Renewals<'_> {
-    /// Renews the lease until that fails. A store that begins again has no place for a while.
+    /// Renews the lease until that fails. A store that begins again has no instance for a while.
     async fn renew_again(
         &mut self,
         session: &mut Session,
@@ -123,7 +123,7 @@ impl Renewals<'_> {
         loop {
             let incarnation = self.lease.incarnation.load(Relaxed);
             if incarnation == 0 {
-                sleep(BEFORE_PLACE).await;
+                sleep(TAKEN_CHECK).await;
                 continue;
             }
             self.renew(session, instance, incarnation).await?;

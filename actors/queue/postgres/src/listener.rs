@@ -9,7 +9,7 @@ use orchestrator_supervise::{Fault, StartCx};
 
 use super::{
     error::{Lost, storage_error},
-    floor::AddedKeys,
+    scan_start::AddedKeys,
     server_session::Session,
     settings::{Settings, runtime},
 };

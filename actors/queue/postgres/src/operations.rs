@@ -11,8 +11,8 @@ use orchestrator_queue_rules::storage::{
 use orchestrator_text::sanitize;
 
 use super::{
-    floor::HEAD,
-    session::{AT, first_column, get, single},
+    scan_start::FIRST_KEY,
+    session::{OPERATION_TIME_SQL, first_column, get, single},
     store::PostgresStore,
     texts::is_storable,
 };
@@ -58,7 +58,7 @@ impl PostgresStore {
         let at = self.at(now);
         let rows = self.query(
             "requeuing",
-            format!("SELECT changed, was_in_flight FROM requeue($2, {AT})"),
+            format!("SELECT changed, was_in_flight FROM requeue($2, {OPERATION_TIME_SQL})"),
             vec![Box::new(at), Box::new(attr_path)],
         )?;
         let Some(row) = rows.first() else { return Ok(Requeued { rows: 0, was_in_flight: false }) };
@@ -128,7 +128,7 @@ impl PostgresStore {
         let (at, instance) = (self.at(now), self.settings.instance.clone());
         let rows = self.query(
             "adding an offered job",
-            format!("SELECT exit_code, seconds FROM offer_job($2, $3, $4, $5, $6, $7, {AT})"),
+            format!("SELECT exit_code, seconds FROM offer_job($2, $3, $4, $5, $6, $7, {OPERATION_TIME_SQL})"),
             vec![
                 Box::new(at),
                 Box::new(instance),
@@ -243,12 +243,12 @@ impl PostgresStore {
         now: i64,
         outcomes: &mut [Outcome],
     ) -> Result<(), StorageError> {
-        let (mut places, mut paths, mut codes) = (Vec::new(), Vec::new(), Vec::new());
-        for (place, operation) in batch.iter().enumerate() {
+        let (mut positions, mut paths, mut codes) = (Vec::new(), Vec::new(), Vec::new());
+        for (position, operation) in batch.iter().enumerate() {
             if let Operation::Worker { done: Some((attr_path, code)), .. } = operation
                 && is_storable(attr_path, "")
             {
-                places.push(place);
+                positions.push(position);
                 paths.push(*attr_path);
                 codes.push(*code);
             }
@@ -259,13 +259,13 @@ impl PostgresStore {
         let at = self.at(now);
         let rows = self.query(
             "recording the ends of jobs",
-            format!("SELECT number, seconds, owner, claim FROM end_jobs($2, $3, {AT})"),
+            format!("SELECT number, seconds, owner, claim FROM end_jobs($2, $3, {OPERATION_TIME_SQL})"),
             vec![Box::new(at), Box::new(paths.clone()), Box::new(codes)],
         )?;
         for row in &rows {
             let at = usize::try_from(get::<i64>(row, 0)? - 1).unwrap_or(usize::MAX);
-            let (Some(place), Some(attr_path)) = (places.get(at), paths.get(at)) else { continue };
-            let Some(Outcome::Worker { finished, .. }) = outcomes.get_mut(*place) else { continue };
+            let (Some(position), Some(attr_path)) = (positions.get(at), paths.get(at)) else { continue };
+            let Some(Outcome::Worker { finished, .. }) = outcomes.get_mut(*position) else { continue };
             match (get::<Option<i64>>(row, 1)?, finished) {
                 (Some(seconds), finished) => *finished = Some(Finished { seconds, offered: None }),
                 (None, Some(finished)) => {
@@ -287,10 +287,10 @@ impl PostgresStore {
         now: i64,
         outcomes: &mut [Outcome],
     ) -> Result<(), StorageError> {
-        let (mut places, mut connections) = (Vec::new(), Vec::new());
-        for (place, operation) in batch.iter().enumerate() {
+        let (mut positions, mut connections) = (Vec::new(), Vec::new());
+        for (position, operation) in batch.iter().enumerate() {
             if let Operation::Worker { connection: Some(connection), .. } = operation {
-                places.push(place);
+                positions.push(position);
                 connections.push(*connection);
             }
         }
@@ -300,11 +300,11 @@ impl PostgresStore {
         let (at, first_id) = (self.at(now), self.next_handout);
         self.transaction_from = self.transaction_from.or(Some(first_id));
         let wanted = connections.len();
-        let (lowered_to, begun) = (self.floor.lowered_to(now), Instant::now());
+        let (lowered_to, begun) = (self.scan_start.lowered_to(now), Instant::now());
         let HandoutSettings { hold_secs, attempts, .. } = self.settings.handouts;
         let rows = self.query(
             "handing out jobs",
-            format!("SELECT handout_id, attr_path, payload FROM hand_out($2, $3, {AT}, $4, $5, $6, $7, $8)"),
+            format!("SELECT handout_id, attr_path, payload FROM hand_out($2, $3, {OPERATION_TIME_SQL}, $4, $5, $6, $7, $8)"),
             vec![
                 Box::new(at),
                 Box::new(connections),
@@ -317,8 +317,8 @@ impl PostgresStore {
             ],
         )?;
         // Seconds that the caller gives do not pass while the server works.
-        if lowered_to == Some(HEAD) && !self.settings.given_times {
-            self.floor.record_look(begun.elapsed());
+        if lowered_to == Some(FIRST_KEY) && !self.settings.given_times {
+            self.scan_start.record_full_scan(begun.elapsed());
         }
         let mut jobs = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -326,17 +326,17 @@ impl PostgresStore {
         }
         let has_room = !jobs.contains(&None);
         self.record_found(rows.len() == wanted || !has_room, now)?;
-        let mut places = places.into_iter();
+        let mut positions = positions.into_iter();
         for (row, handout) in rows.iter().zip(jobs) {
             let Some(handout) = handout else { break };
-            let Some(place) = places.next() else { break };
+            let Some(position) = positions.next() else { break };
             self.next_handout = handout.0 + 1;
-            if let Some(Outcome::Worker { job, .. }) = outcomes.get_mut(place) {
+            if let Some(Outcome::Worker { job, .. }) = outcomes.get_mut(position) {
                 *job = Some(Job { attr_path: get(row, 1)?, payload: get(row, 2)?, handout });
             }
         }
-        for place in places.filter(|_| !has_room) {
-            if let Some(outcome) = outcomes.get_mut(place)
+        for position in positions.filter(|_| !has_room) {
+            if let Some(outcome) = outcomes.get_mut(position)
                 && let Outcome::Worker { finished, .. } = outcome
             {
                 *outcome = Outcome::NoRoom { finished: finished.take() };
@@ -348,14 +348,14 @@ impl PostgresStore {
     /// Records at `now` whether a hand-out has found a job for each worker, and asks others for notifications
     /// while it does not.
     fn record_found(&mut self, is_each: bool, now: i64) -> Result<(), StorageError> {
-        if self.floor.is_waiting == is_each {
+        if self.scan_start.is_waiting == is_each {
             let change = if is_each { "pg_advisory_unlock_shared" } else { "pg_try_advisory_lock_shared" };
             let changed =
                 self.query("waiting for jobs", format!("SELECT {change}(waiting_lock())"), vec![])?;
             // Rows that were added before the lock come without a notification.
-            self.floor.is_waiting = single::<bool>(&changed)? && !is_each;
+            self.scan_start.is_waiting = single::<bool>(&changed)? && !is_each;
         } else if !is_each {
-            self.floor.nothing_at = Some(now);
+            self.scan_start.nothing_at = Some(now);
         }
         Ok(())
     }

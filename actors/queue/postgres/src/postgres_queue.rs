@@ -17,10 +17,10 @@ use orchestrator_supervise::{ChildSpec, Factory, LinkFailure, PauseSpan, StartCx
 use crate::{
     InstanceConfig, OwnIncarnation, PostgresInspector, PostgresSource, PostgresTarget,
     error::link_failure,
-    floor::AddedKeys,
     lease::Lease,
     listener::Listener,
     open_store::OpenPostgres,
+    scan_start::AddedKeys,
     settings::{Settings, instance_file},
     watch::{ServerWatch, WaitingJobs},
 };

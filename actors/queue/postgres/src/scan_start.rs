@@ -1,10 +1,10 @@
 //! Where hand-outs begin to look for rows that wait, and whether there are any.
 //!
 //! Rows that were handed out stay in the index until no transaction of the server can see them. Each class of
-//! limits therefore has a floor: the key from which hand-outs read (function `floor_of` of the schema). Rows
+//! limits therefore has a scan start: the key from which hand-outs read (SQL function `scan_start_of`). Rows
 //! that this session adds lower it in the same transaction. Rows of other sessions lower it when their
 //! notification comes. A notification is sent only while somebody waits for one, and a row may come back
-//! without one. So once a second a hand-out reads from the head. If that takes long, it is done less often.
+//! without one. So once a second a hand-out is a full scan. If that takes long, it is done less often.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -14,9 +14,9 @@ use parking_lot::Mutex;
 /// Key of a row that waits: the start of the last hand-out, and the jitter.
 type Key = [i64; 2];
 /// Key before all rows.
-pub(super) const HEAD: Key = [i64::MIN, i32::MIN as i64];
-/// A hand-out from the head is followed by this many times its duration without one.
-const HEAD_PAUSE: u32 = 20;
+pub(super) const FIRST_KEY: Key = [i64::MIN, i32::MIN as i64];
+/// A full scan is followed by this many times its duration without one.
+const FULL_SCAN_PAUSE: u32 = 20;
 
 /// Smallest key of the rows that other sessions have added, as far as the store does not know it.
 #[derive(Debug, Clone, Default)]
@@ -34,9 +34,9 @@ impl AddedKeys {
         }
     }
 
-    /// Adds keys that are not known: the next hand-out reads from the head.
+    /// Adds keys that are not known: the next hand-out is a full scan.
     pub fn add_unknown(&self) {
-        self.add_key(HEAD);
+        self.add_key(FIRST_KEY);
     }
 
     fn add_key(&self, key: Key) {
@@ -47,11 +47,10 @@ impl AddedKeys {
 
 /// State of the search for rows that wait.
 #[derive(Debug)]
-pub(super) struct Floor {
+pub(super) struct ScanStart {
     added: AddedKeys,
-    /// Times at which hand-outs read from the floors, in seconds since 1970. At the first one, a hand-out
-    /// read from the head.
-    from_floors: Range<i64>,
+    /// Times at which hand-outs are no full scans, in seconds since 1970, except that at the first one.
+    partial: Range<i64>,
     /// Time of a hand-out that found too few rows, unless this session has done something since. Rows
     /// whose hold ends meanwhile are seen at the next second.
     pub(super) nothing_at: Option<i64>,
@@ -59,17 +58,17 @@ pub(super) struct Floor {
     pub(super) is_waiting: bool,
 }
 
-impl Floor {
+impl ScanStart {
     pub(super) const fn new(added: AddedKeys) -> Self {
-        Self { added, from_floors: 0..0, nothing_at: None, is_waiting: false }
+        Self { added, partial: 0..0, nothing_at: None, is_waiting: false }
     }
 
     /// Begins again, after a transaction that was not committed.
     pub(super) fn forget(&mut self) {
-        (self.from_floors, self.nothing_at) = (0..0, None);
+        (self.partial, self.nothing_at) = (0..0, None);
     }
 
-    /// Begins again with a session that has no floors and no lock.
+    /// Begins again with a session that has no scan starts and no lock.
     pub(super) fn of_new_session(&mut self) {
         self.forget();
         self.is_waiting = false;
@@ -82,20 +81,20 @@ impl Floor {
             && batch.iter().all(|operation| matches!(operation, Operation::Worker { done: None, .. }))
     }
 
-    /// Returns the key to which a hand-out at `now` lowers the floors, if any.
+    /// Returns the key to which a hand-out at `now` lowers the scan starts, if any.
     pub(super) fn lowered_to(&mut self, now: i64) -> Option<Key> {
         let added = self.added.0.lock().take();
-        if self.from_floors.contains(&now) {
+        if self.partial.contains(&now) {
             return added;
         }
-        self.from_floors = now..now + 1;
-        Some(HEAD)
+        self.partial = now..now + 1;
+        Some(FIRST_KEY)
     }
 
-    /// Records how long a hand-out from the head took.
-    pub(super) fn record_look(&mut self, took: Duration) {
-        let seconds = (took * HEAD_PAUSE).as_secs();
-        self.from_floors.end = self.from_floors.start.saturating_add_unsigned(1 + seconds);
+    /// Records how long a full scan took.
+    pub(super) fn record_full_scan(&mut self, took: Duration) {
+        let seconds = (took * FULL_SCAN_PAUSE).as_secs();
+        self.partial.end = self.partial.start.saturating_add_unsigned(1 + seconds);
     }
 }
 
@@ -117,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn looks_at_the_head_take_a_twentieth_of_the_time() {
-        let mut floor = Floor::new(AddedKeys::default());
-        let looks = |floor: &mut Floor, times: &[i64]| -> Vec<bool> {
-            times.iter().map(|now| floor.lowered_to(*now) == Some(HEAD)).collect()
+    fn full_scans_take_a_twentieth_of_the_time() {
+        let mut start = ScanStart::new(AddedKeys::default());
+        let full_scans = |start: &mut ScanStart, times: &[i64]| -> Vec<bool> {
+            times.iter().map(|now| start.lowered_to(*now) == Some(FIRST_KEY)).collect()
         };
-        assert_eq!(looks(&mut floor, &[100, 100, 101]), [true, false, true]);
-        floor.record_look(Duration::from_millis(150));
-        assert_eq!(looks(&mut floor, &[102, 104, 105, 105]), [false, false, true, false]);
-        assert_eq!(looks(&mut floor, &[50, 50]), [true, false], "the clock was set back");
+        assert_eq!(full_scans(&mut start, &[100, 100, 101]), [true, false, true]);
+        start.record_full_scan(Duration::from_millis(150));
+        assert_eq!(full_scans(&mut start, &[102, 104, 105, 105]), [false, false, true, false]);
+        assert_eq!(full_scans(&mut start, &[50, 50]), [true, false], "the clock was set back");
     }
 }

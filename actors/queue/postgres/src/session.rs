@@ -22,7 +22,8 @@ const SESSION: SessionSettings = SessionSettings {
 };
 
 /// Time of an operation: the argument, or the database's clock.
-pub(super) const AT: &str = "coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()))::bigint)";
+pub(super) const OPERATION_TIME_SQL: &str =
+    "coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()))::bigint)";
 
 /// Query for the state of a migration that is not complete.
 pub(super) const UNFINISHED: &str = "SELECT value FROM property WHERE name = 'migration'";

@@ -12,10 +12,10 @@ use tokio::runtime::Runtime;
 
 use super::{
     error::other_instance,
-    floor::{AddedKeys, Floor},
     lease::OwnIncarnation,
+    scan_start::{AddedKeys, ScanStart},
     server_session::Session,
-    session::{AT, Transaction, first, get, single},
+    session::{OPERATION_TIME_SQL, Transaction, first, get, single},
     settings::{Settings, runtime},
     texts::{self, is_storable},
 };
@@ -37,9 +37,9 @@ pub struct PostgresStore {
     /// None after it was lost.
     pub(super) session: Option<Session>,
     pub(super) transaction: Transaction,
-    /// Time at which the session asks for the lock of the place again; None if it has it.
+    /// Time at which the session asks for the lock of the instance again; None if it has it.
     pub(super) locks_at: Option<Instant>,
-    pub(super) floor: Floor,
+    pub(super) scan_start: ScanStart,
     pub(super) incarnation: i64,
     pub(super) next_handout: i64,
     /// First hand-out of the open transaction, or of the one that a lost session had.
@@ -55,10 +55,10 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects, creates the tables if there are none, and takes the place of this instance.
+    /// Connects, creates the tables if there are none, and takes the instance.
     ///
     /// # Errors
-    /// Of the server; also while another process has the place. `StorageErrorKind::Unfinished`.
+    /// Of the server; also while another process has the instance. `StorageErrorKind::Unfinished`.
     pub fn open(
         settings: Settings,
         incarnation: &OwnIncarnation,
@@ -75,7 +75,7 @@ impl PostgresStore {
             session: None,
             transaction: Transaction::None,
             locks_at: None,
-            floor: Floor::new(added),
+            scan_start: ScanStart::new(added),
             incarnation: 0,
             next_handout: 0,
             transaction_from: None,
@@ -85,7 +85,7 @@ impl PostgresStore {
             skipped: 0,
         };
         store.connect()?;
-        store.incarnation = store.take_place()?;
+        store.incarnation = store.take_instance()?;
         store.next_handout = store.incarnation << 32;
         incarnation.store(store.incarnation, Relaxed);
         store.agree_on_settings()?;
@@ -211,7 +211,7 @@ impl Storage for PostgresStore {
     }
 
     /// Runs one statement, which takes longer than most slices.
-    fn delete_slice(&mut self, _goes_on: &dyn Fn() -> bool) -> Result<Deletion, StorageError> {
+    fn delete_slice(&mut self, _may_continue: &dyn Fn() -> bool) -> Result<Deletion, StorageError> {
         let rows = self.query(
             "removing rows of a deleted run",
             "SELECT r.fetcher_id, r.run_started, f.name FROM run AS r JOIN fetcher AS f USING (fetcher_id)
@@ -240,7 +240,7 @@ impl Storage for PostgresStore {
         unsent: u64,
         now: i64,
     ) -> Result<Vec<Outcome>, StorageError> {
-        if self.floor.is_nothing_left(batch, now) {
+        if self.scan_start.is_nothing_left(batch, now) {
             return Ok(vec![Outcome::Worker { finished: None, job: None }; batch.len()]);
         }
         let delivered = self.record_deliveries(batch)?;
@@ -288,7 +288,7 @@ impl Storage for PostgresStore {
         let (at, instance) = (self.at(now), self.settings.instance.clone());
         let rows = self.query(
             "withdrawing jobs",
-            format!("SELECT withdraw_waiting($2, {AT} - {OFFER_KEPT_SECS})"),
+            format!("SELECT withdraw_waiting($2, {OPERATION_TIME_SQL} - {OFFER_KEPT_SECS})"),
             vec![Box::new(at), Box::new(instance)],
         )?;
         Ok(usize::try_from(single::<i64>(&rows)?).unwrap_or_default())

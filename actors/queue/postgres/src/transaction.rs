@@ -17,14 +17,14 @@ use super::{
 
 /// Time that an answer may take once the child is asked to stop.
 const LAST_ANSWER: Duration = Duration::from_millis(750);
-/// Interval at which a session asks for the lock of its instance's place.
+/// Interval at which a session asks for the lock of its instance.
 const LOCK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl PostgresStore {
     pub(super) fn connect(&mut self) -> Result<(), StorageError> {
         let Settings { address, schema, .. } = &self.settings;
         self.session = Some(self.within_stop(Duration::ZERO, session::open(address, schema).boxed_local())?);
-        self.floor.of_new_session();
+        self.scan_start.of_new_session();
         Ok(())
     }
 
@@ -44,7 +44,7 @@ impl PostgresStore {
         if self.transaction == Transaction::Asked {
             self.enter()?;
         }
-        self.floor.nothing_at = None;
+        self.scan_start.nothing_at = None;
         let Some(mut session) = self.session.take_if(|_| self.transaction == Transaction::Begun) else {
             return Err(StorageError::no_transaction(action));
         };
@@ -91,7 +91,7 @@ impl PostgresStore {
             self.session = Some(session);
         } else {
             self.transaction = Transaction::None;
-            self.floor.forget();
+            self.scan_start.forget();
         }
         done
     }
@@ -103,11 +103,14 @@ impl PostgresStore {
             self.locks_at = Some(Instant::now());
             self.connect()?;
         }
-        let place = format!("('{}', {})", self.settings.instance, self.incarnation);
-        self.begin_with("beginning a transaction", &format!("SELECT enter{place}"))?;
+        let arguments = format!("('{}', {})", self.settings.instance, self.incarnation);
+        self.begin_with("beginning a transaction", &format!("SELECT enter{arguments}"))?;
         if self.locks_at.is_some_and(|at| at <= Instant::now()) {
-            let kept =
-                self.query("keeping the place of the instance", format!("SELECT keep_place{place}"), vec![])?;
+            let kept = self.query(
+                "keeping the place of the instance",
+                format!("SELECT keep_instance{arguments}"),
+                vec![],
+            )?;
             // Somebody else may keep it for long.
             self.locks_at = (!single::<bool>(&kept)?).then(|| Instant::now() + LOCK_INTERVAL);
         }
@@ -135,7 +138,7 @@ impl PostgresStore {
     }
 
     pub(super) fn roll_back(&mut self) {
-        self.floor.forget();
+        self.scan_start.forget();
         if std::mem::replace(&mut self.transaction, Transaction::None) != Transaction::Asked
             && self.session.is_some()
         {

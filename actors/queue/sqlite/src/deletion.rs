@@ -15,7 +15,7 @@ const ROWS: u32 = 512;
 pub(super) fn slice(
     conn: &Connection,
     view: &mut View,
-    goes_on: &dyn Fn() -> bool,
+    may_continue: &dyn Fn() -> bool,
 ) -> rusqlite::Result<Deletion> {
     let Some(run) = view.runs.next_deleted(view.urgent) else {
         view.urgent = None;
@@ -32,7 +32,7 @@ pub(super) fn slice(
             view.removal = Removal::default();
             return view.runs.remove(conn, run.0, run.1).map(Deletion::Finished);
         }
-        if !goes_on() {
+        if !may_continue() {
             return Ok(Deletion::More);
         }
     }

@@ -81,12 +81,12 @@ pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, StorageErro
     open_locked(path, options, lock(path)?, |conn| unfinished::refuse(path, conn))
 }
 
-/// Opens the database at `path` with its lock. `examine` looks at the file before it is changed.
+/// Opens the database at `path` with its lock. `check` looks at the file before it is changed.
 pub(super) fn open_locked(
     path: &Path,
     options: &Options,
     lock: DatabaseLock,
-    examine: impl FnOnce(&Connection) -> Result<(), StorageError>,
+    check: impl FnOnce(&Connection) -> Result<(), StorageError>,
 ) -> Result<Opened, StorageError> {
     let failed = |error| storage_error(path, "opening", error);
     let flags =
@@ -94,7 +94,7 @@ pub(super) fn open_locked(
     let mut conn = Connection::open_with_flags(path, flags).map_err(failed)?;
     conn.busy_timeout(BUSY_WAIT).map_err(failed)?;
     check_version(path, &conn)?;
-    examine(&conn)?;
+    check(&conn)?;
     configure(&conn, options).map_err(failed)?;
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     // Checked again under the write lock.

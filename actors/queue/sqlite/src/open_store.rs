@@ -164,13 +164,13 @@ impl OpenStore for OpenSqlite {
     }
 
     /// Has the log truncated. A busy housekeeper checkpoints anyway.
-    fn idle(&mut self) {
+    fn on_idle(&mut self) {
         if (self.wiring.upkeep)(Upkeep::Truncate) {
             self.store.expect_own_change();
         }
     }
 
-    fn examine(&mut self, error: &StorageError) -> Result<(), Stopped> {
+    fn before_retry(&mut self, error: &StorageError) -> Result<(), Stopped> {
         if let Some(replaced) = error.source_as::<FileReplaced>() {
             return Err(Stopped::Replaced(replaced.clone()));
         }
@@ -198,10 +198,10 @@ impl OpenStore for OpenSqlite {
     fn close_replaced(self: Box<Self>, link: &LinkState, replaced: &FileReplaced) -> bool {
         link.not_ready(link_failure(&file_replaced(replaced.clone())), REOPEN_AFTER);
         self.queue.wal_state.set_files(None);
-        let goes_on = link.wait_blocking(REOPEN_AFTER);
+        let is_running = link.wait_blocking(REOPEN_AFTER);
         if let Err(error) = self.store.close_replaced(replaced, unix_time()) {
             tracing::warn!(%error, "the replaced database may lack the last commits");
         }
-        goes_on
+        is_running
     }
 }

@@ -312,8 +312,8 @@ impl Storage for SqliteStore {
         })
     }
 
-    fn delete_slice(&mut self, goes_on: &dyn Fn() -> bool) -> Result<Deletion, StorageError> {
-        self.run("removing rows of a deleted run", |conn, view, _| deletion::slice(conn, view, goes_on))
+    fn delete_slice(&mut self, may_continue: &dyn Fn() -> bool) -> Result<Deletion, StorageError> {
+        self.run("removing rows of a deleted run", |conn, view, _| deletion::slice(conn, view, may_continue))
     }
 
     fn serve(

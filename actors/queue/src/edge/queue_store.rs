@@ -34,11 +34,11 @@ const GROUP_MAX: usize = 512;
 const NOTICE_WAIT: Duration = Duration::from_millis(100);
 /// Interval of [`OpenStore::check`] and of reports on the waiting jobs.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Time without work after which [`OpenStore::idle`] is called.
+/// Time without work after which [`OpenStore::on_idle`] is called.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// State of one incarnation.
-struct Incarnation<'a> {
+/// One incarnation of the thread, with the store that it has opened.
+struct StoreRun<'a> {
     spec: &'a QueueStore,
     cx: &'a StartCx,
     link: LinkState,
@@ -70,7 +70,7 @@ impl QueueStore {
         cx.vitals.set_work_unit("job");
         let link = self.store.link(cx);
         let Some(store) = self.open(cx, &link)? else { return Ok(()) };
-        let incarnation = Incarnation {
+        let run = StoreRun {
             spec: self,
             metrics: StoreMetrics::declare(&cx.vitals),
             finished: FinishedMetrics::register(&cx.vitals),
@@ -87,7 +87,7 @@ impl QueueStore {
             check_at: Instant::now() + CHECK_INTERVAL,
             full_at: None,
         };
-        match incarnation.work()? {
+        match run.work()? {
             None => Ok(()),
             // Connections and inboxes are closed, so waiting requests fail now.
             Some(replaced) => request_restart(cx, &replaced),
@@ -116,7 +116,7 @@ impl QueueStore {
     }
 }
 
-impl Incarnation<'_> {
+impl StoreRun<'_> {
     /// Works until asked to stop, or until a file of the database was replaced, which is returned.
     fn work(mut self) -> Result<Option<FileReplaced>, Fault> {
         while let Some(request) = self.requests.try_recv() {
@@ -152,11 +152,12 @@ impl Incarnation<'_> {
             let (begun, jobs, given) = (Instant::now(), self.metrics.worked(), self.metrics.jobs.get());
             // Not while a checkpoint is due, nor after a failed slice: it is tried alone, so that its success
             // is seen.
-            let joins =
+            let overlap_sync =
                 begun >= self.background_at && self.failing != Some(false) && !self.store.has_background();
-            let do_requests_wait = || !self.requests.is_empty();
+            let has_new_requests = || !self.requests.is_empty();
             let store = self.store.storage();
-            match self.group.turn(store, joins, paused, &do_requests_wait, &self.metrics, unix_time()) {
+            match self.group.turn(store, overlap_sync, paused, &has_new_requests, &self.metrics, unix_time())
+            {
                 Ok(finished) => {
                     finished.into_iter().for_each(|job| self.finished.record(job));
                     if self.failing != Some(!serves) || !self.group.has_work() {
@@ -219,7 +220,7 @@ impl Incarnation<'_> {
 
     /// Handles a failed operation: returns the delay before the next try, or ends the incarnation.
     fn handle_error(&mut self, error: &StorageError) -> Result<Duration, Stopped> {
-        self.store.examine(error)?;
+        self.store.before_retry(error)?;
         if error.is_retryable() {
             self.metrics.retried.add(1);
             if error.kind == StorageErrorKind::Full {
@@ -299,7 +300,7 @@ impl Incarnation<'_> {
                 None if self.idle => {}
                 None => {
                     self.idle = true;
-                    self.store.idle();
+                    self.store.on_idle();
                 }
             }
         }

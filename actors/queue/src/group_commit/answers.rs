@@ -6,20 +6,20 @@ use orchestrator_queue_rules::{
 };
 use orchestrator_supervise::DETAIL;
 
-use super::{GroupCommit, turn::Answer};
+use super::{GroupCommit, turn::RequestAnswer};
 use crate::{
     messages::{StoreRequest, UnsentJob},
     store_metrics::StoreMetrics,
 };
 
 impl GroupCommit {
-    pub(super) fn answer(&mut self, request: StoreRequest, answer: Answer, metrics: &StoreMetrics) {
+    pub(super) fn answer(&mut self, request: StoreRequest, answer: RequestAnswer, metrics: &StoreMetrics) {
         let served = match (request, answer) {
-            (StoreRequest::Offer { job, reply, .. }, Answer::Offered(offered)) => {
+            (StoreRequest::Offer { job, reply, .. }, RequestAnswer::Offered(offered)) => {
                 return self.offers.answer(&job, reply, offered);
             }
             (StoreRequest::Withdraw(job), _) => return self.offers.withdrawn(&job),
-            (StoreRequest::TakeBack { job, reply }, Answer::Served(Outcome::Changed(is_free))) => {
+            (StoreRequest::TakeBack { job, reply }, RequestAnswer::Served(Outcome::Changed(is_free))) => {
                 if is_free {
                     self.offers.withdrawn(&job);
                 }
@@ -27,8 +27,8 @@ impl GroupCommit {
                 let _ = reply.send(is_free);
                 return;
             }
-            (_, Answer::Offered(_)) => return,
-            (request, Answer::Served(outcome)) => (request, outcome),
+            (_, RequestAnswer::Offered(_)) => return,
+            (request, RequestAnswer::Served(outcome)) => (request, outcome),
         };
         match served {
             (StoreRequest::Worker { request, reply, connection }, Outcome::NoRoom { .. }) => {

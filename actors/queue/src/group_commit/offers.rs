@@ -33,9 +33,9 @@ fn finished(OfferEnd { exit_code, seconds }: OfferEnd) -> JobEnd {
 
 /// Claims and replies of offered jobs that have not ended, by owner and attribute path.
 #[derive(Default)]
-pub(super) struct Offers(HashMap<(Arc<str>, Arc<str>), Waiting>);
+pub(super) struct Offers(HashMap<(Arc<str>, Arc<str>), WaitingOffer>);
 
-struct Waiting {
+struct WaitingOffer {
     claim: Arc<str>,
     reply: Reply<JobEnd>,
 }
@@ -55,7 +55,7 @@ impl Offers {
         match offered {
             Offered::Dropped => {}
             Offered::Open => {
-                self.0.insert(job.owned_path(), Waiting { claim: job.claim().into(), reply });
+                self.0.insert(job.owned_path(), WaitingOffer { claim: job.claim().into(), reply });
             }
             // A sender that has stopped waiting asks again, or withdraws the job.
             Offered::Ended(end) => drop(reply.send(end)),

@@ -39,8 +39,8 @@ impl Slices {
 }
 
 /// A slice that requests wait for ends after three fifths of its duration.
-pub(super) fn goes_on(elapsed: Duration, slice: Duration, do_requests_wait: bool) -> bool {
-    elapsed < if do_requests_wait { slice * 3 / 5 } else { slice }
+pub(super) fn may_continue(elapsed: Duration, slice: Duration, has_new_requests: bool) -> bool {
+    elapsed < if has_new_requests { slice * 3 / 5 } else { slice }
 }
 
 #[cfg(test)]
@@ -69,13 +69,13 @@ mod tests {
     #[test]
     fn a_request_ends_a_slice_of_deletion_after_three_fifths() {
         let ms = Duration::from_millis;
-        for (elapsed, do_requests_wait, expected) in
+        for (elapsed, has_new_requests, expected) in
             [(5, true, true), (6, true, false), (9, false, true), (10, false, false)]
         {
             assert_eq!(
-                goes_on(ms(elapsed), ms(10), do_requests_wait),
+                may_continue(ms(elapsed), ms(10), has_new_requests),
                 expected,
-                "{elapsed} {do_requests_wait}"
+                "{elapsed} {has_new_requests}"
             );
         }
     }

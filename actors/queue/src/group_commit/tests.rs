@@ -113,12 +113,12 @@ impl Storage for FaultyStore {
     fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError> {
         self.inner.mark_deleted(run)
     }
-    fn delete_slice(&mut self, goes_on: &dyn Fn() -> bool) -> Result<Deletion, StorageError> {
+    fn delete_slice(&mut self, may_continue: &dyn Fn() -> bool) -> Result<Deletion, StorageError> {
         (self.before_slice)();
         if self.faults.should_fail("delete_slice") {
             return Err(self.full());
         }
-        self.inner.delete_slice(goes_on)
+        self.inner.delete_slice(may_continue)
     }
     fn serve(
         &mut self,
@@ -177,8 +177,8 @@ impl Fixture {
         self.turn_asking(&|| false)
     }
 
-    fn turn_asking(&mut self, do_requests_wait: &dyn Fn() -> bool) -> Result<Vec<FinishedJob>, StorageError> {
-        self.group.turn(&mut self.store, true, false, do_requests_wait, &self.metrics, 100)
+    fn turn_asking(&mut self, has_new_requests: &dyn Fn() -> bool) -> Result<Vec<FinishedJob>, StorageError> {
+        self.group.turn(&mut self.store, true, false, has_new_requests, &self.metrics, 100)
     }
 
     fn ready(&mut self) -> Pending<Option<UnsentJob>> {

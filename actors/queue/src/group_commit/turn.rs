@@ -13,8 +13,8 @@ use crate::{messages::StoreRequest, store_metrics::FinishedJob};
 /// Duration of a slice of jobs that an operator requeues. Workers that ask meanwhile wait for it.
 const REQUEUE_SLICE: Duration = Duration::from_millis(4);
 
-/// Answer of a request, sent after the commit.
-pub(super) enum Answer {
+/// Answer to a request, sent after the commit.
+pub(super) enum RequestAnswer {
     /// The storage's, or nothing for a worker whose connection has closed.
     Served(Outcome),
     /// To an offer that the storage does not see.
@@ -24,7 +24,7 @@ pub(super) enum Answer {
 /// Result of a turn, applied after the commit.
 #[derive(Default)]
 pub(super) struct Turn {
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<RequestAnswer>,
     pub(super) ingest: Progress,
     pub(super) deleting: bool,
     /// True if a power failure may undo the turn.
@@ -94,11 +94,11 @@ impl Turn {
         &mut self,
         store: &mut dyn Storage,
         duration: Duration,
-        do_requests_wait: &dyn Fn() -> bool,
+        has_new_requests: &dyn Fn() -> bool,
     ) -> Result<(), StorageError> {
         let begun = Instant::now();
-        let goes_on = || slices::goes_on(begun.elapsed(), duration, do_requests_wait());
-        self.deleting = store.delete_slice(&goes_on)? != Deletion::Idle;
+        let may_continue = || slices::may_continue(begun.elapsed(), duration, has_new_requests());
+        self.deleting = store.delete_slice(&may_continue)? != Deletion::Idle;
         Ok(())
     }
 
@@ -112,22 +112,22 @@ impl Turn {
     }
 
     /// Records what a request changed and returns its answer.
-    pub(super) fn record(&mut self, request: &StoreRequest, outcome: Outcome) -> Answer {
+    pub(super) fn record(&mut self, request: &StoreRequest, outcome: Outcome) -> RequestAnswer {
         match (request, outcome) {
             (StoreRequest::Worker { request, .. }, Outcome::Worker { finished, job }) => {
                 self.record_end(request, finished);
-                Answer::Served(Outcome::Worker { finished: None, job })
+                RequestAnswer::Served(Outcome::Worker { finished: None, job })
             }
             (StoreRequest::Worker { request, .. }, Outcome::NoRoom { finished }) => {
                 self.record_end(request, finished);
-                Answer::Served(Outcome::NoRoom { finished: None })
+                RequestAnswer::Served(Outcome::NoRoom { finished: None })
             }
             (StoreRequest::Undo(_), Outcome::Changed(undone)) => {
                 self.undone += u64::from(undone);
-                Answer::Served(Outcome::Changed(undone))
+                RequestAnswer::Served(Outcome::Changed(undone))
             }
-            (_, Outcome::Offered(state)) => Answer::Offered(state.into()),
-            (_, outcome) => Answer::Served(outcome),
+            (_, Outcome::Offered(state)) => RequestAnswer::Offered(state.into()),
+            (_, outcome) => RequestAnswer::Served(outcome),
         }
     }
 }

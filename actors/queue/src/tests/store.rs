@@ -328,8 +328,8 @@ impl Storage for TestStore {
     fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError> {
         self.inner().mark_deleted(run)
     }
-    fn delete_slice(&mut self, goes_on: &dyn Fn() -> bool) -> Result<Deletion, StorageError> {
-        self.inner().delete_slice(goes_on)
+    fn delete_slice(&mut self, may_continue: &dyn Fn() -> bool) -> Result<Deletion, StorageError> {
+        self.inner().delete_slice(may_continue)
     }
     fn serve(
         &mut self,

@@ -42,13 +42,13 @@ pub trait OpenStore {
     fn after_turn(&mut self, _took: Duration) {}
 
     /// Called when no work has come for a while.
-    fn idle(&mut self) {}
+    fn on_idle(&mut self) {}
 
     /// Looks at the error of an operation before it is tried again.
     ///
     /// # Errors
     /// The incarnation ends.
-    fn examine(&mut self, _error: &StorageError) -> Result<(), Stopped> {
+    fn before_retry(&mut self, _error: &StorageError) -> Result<(), Stopped> {
         Ok(())
     }
 

@@ -17,7 +17,7 @@ pub(super) const SETTINGS: SessionSettings = SessionSettings {
     answer_max: 64 << 20,
 };
 
-/// A client with a place among the instances.
+/// A client that is one of the instances.
 pub(super) struct Bare {
     session: Session,
     incarnation: i64,
@@ -31,8 +31,8 @@ impl Bare {
     pub(super) async fn connect(dsn: &str, schema: &str) -> Result<Self> {
         let mut session = Session::open(&Address::parse(dsn, "bare")?, &SETTINGS).await?;
         session.batch("connecting", &search_path(schema)).await?;
-        let place = "SELECT take_place('bare', 'here', 'none', interval '1 day')";
-        let rows = session.query("connecting", place, vec![]).await?;
+        let take = "SELECT take_instance('bare', 'here', 'none', interval '1 day')";
+        let rows = session.query("connecting", take, vec![]).await?;
         let incarnation: i64 = rows.first().context("an incarnation")?.try_get(0)?;
         Ok(Self {
             session,

@@ -17,7 +17,7 @@ pub(super) struct DeadInstances {
     pub(super) finding: Option<Finding>,
 }
 
-/// Finds instances of `schema` whose leases are over. A stop unlocks the place, so that its instance is none
+/// Finds instances of `schema` whose leases are over. A stop unlocks the instance, so that it is none
 /// of them.
 pub(super) async fn look(session: &mut Session, schema: &str) -> Result<DeadInstances, StorageError> {
     let sql = format!(include_str!("../sql/watch/dead_instances.sql"), schema = schema);

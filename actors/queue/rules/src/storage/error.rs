@@ -52,8 +52,8 @@ pub enum StorageErrorKind {
     /// The server ended the transaction because of a conflict with another one. It may succeed if it is
     /// repeated.
     Conflict,
-    /// Another process has the place of this instance, so this one must start anew.
-    PlaceTaken,
+    /// Another process has taken this instance, so this one must start anew.
+    InstanceTaken,
     /// The schema belongs to another role, which has granted no rights on it.
     Denied {
         /// Statement that grants the rights.
@@ -107,10 +107,10 @@ impl StorageError {
     }
 
     /// `mark` is JSON with the field `command`, which finishes the migration.
-    pub fn unfinished(place: &str, mark: &str) -> Self {
+    pub fn unfinished(location: &str, mark: &str) -> Self {
         let mark: serde_json::Value = serde_json::from_str(mark).unwrap_or_default();
         let command = mark["command"].as_str().unwrap_or("orchestrator queue migrate");
-        let text = format!("{place} has an unfinished migration: finish it with {command}");
+        let text = format!("{location} has an unfinished migration: finish it with {command}");
         Self::new(StorageErrorKind::Unfinished, text)
     }
 

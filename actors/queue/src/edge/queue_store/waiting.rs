@@ -6,13 +6,13 @@ use orchestrator_queue_rules::storage::{StorageError, Waiting};
 
 use orchestrator_queue_store::unix_time;
 
-use super::{Incarnation, QueueStore, blockers};
+use super::{QueueStore, StoreRun, blockers};
 
 /// Time for which a full disk stays reported after the last failure, because small writes may
 /// succeed in between.
 const FULL_REPORTED: Duration = Duration::from_secs(2);
 
-impl Incarnation<'_> {
+impl StoreRun<'_> {
     /// Reports a failure for lack of space.
     pub(super) fn report_full(&mut self, error: &StorageError) {
         self.full_at = Some(Instant::now());

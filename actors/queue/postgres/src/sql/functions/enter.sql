@@ -1,9 +1,9 @@
 -- First statement of each transaction of an instance.
 --
 -- Locks the row of the instance (FOR KEY SHARE), before all others. Transactions of one instance do not wait for each other; a process that
--- takes its place waits for them.
+-- takes the instance waits for them.
 
--- Begins a transaction of an instance, or fails if another instance has taken its place. A transaction that takes its place waits for the
+-- Begins a transaction of an instance, or fails if another process has taken it. A transaction that takes the instance waits for the
 -- end of this one.
 CREATE OR REPLACE FUNCTION enter(name text, of_incarnation bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

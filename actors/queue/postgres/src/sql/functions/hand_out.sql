@@ -1,10 +1,10 @@
 -- Hand-outs: one call for all workers of a batch.
 --
 -- Locks what `end_holds`, then `take_jobs`, then `record_handouts` lock. Fast because each statement is for all jobs, plans are kept for the
--- session, and no row of `ready` before the floors is read.
+-- session, and no row of `ready` before the scan starts is read.
 
--- Hands out up to one job for each connection, in order (CONTRACT QO01 to QO05). Hand-outs are numbered from `first_id`, with gaps. The floors
--- are lowered to `added`, if there is one. Ends before a payload with which those of this hand-out and `unsent` bytes would be longer than
+-- Hands out up to one job for each connection, in order (CONTRACT QO01 to QO05). Hand-outs are numbered from `first_id`, with gaps. Scan
+-- starts are lowered to `added`, if there is one. Ends before a payload with which those of this hand-out and `unsent` bytes would be longer than
 -- `bytes_max`, unless it is the only one: a last row without a job tells that.
 CREATE OR REPLACE FUNCTION hand_out(connections text[], first_id bigint, at bigint, hold bigint, keeps_attempts boolean, added bigint[],
     unsent bigint, bytes_max bigint)
@@ -16,7 +16,7 @@ DECLARE
     next record;
 BEGIN
     IF added IS NOT NULL THEN
-        PERFORM lower_floors(added);
+        PERFORM lower_scan_starts(added);
     END IF;
     IF is_paused() THEN
         RETURN;

@@ -1,21 +1,21 @@
--- Place of an instance, which one process has at a time.
+-- Owner of an instance: one process at a time.
 --
--- Locks the row of the instance (FOR UPDATE), which waits for the open transaction of the process that had the place. Nobody waits for the
--- advisory lock of the instance. `take_place` locks the rows of its
+-- Locks the row of the instance (FOR UPDATE), which waits for the open transaction of the process that had it. Nobody waits for the
+-- advisory lock of the instance. `take_instance` locks the rows of its
 -- program and functions last.
 
 -- Tries to get the advisory lock of an instance for this session.
-CREATE OR REPLACE FUNCTION lock_place(name text) RETURNS boolean LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION lock_instance(name text) RETURNS boolean LANGUAGE sql AS $$
     SELECT pg_try_advisory_lock(hashtextextended('$schema/' || name, 0))
 $$;
 
--- Takes the place of an instance for a new process and returns its incarnation, unless another process has the place: its lease is not
+-- Takes an instance for a new process and returns its incarnation, unless another process has it: its lease is not
 -- over, and it may have a session.
-CREATE OR REPLACE FUNCTION take_place(name text, of_host text, of_socket text, lease interval) RETURNS bigint LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION take_instance(name text, of_host text, of_socket text, lease interval) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     known instance%ROWTYPE;
     next_incarnation bigint := nextval('incarnation_number');
-    has_lock boolean := lock_place(name);
+    has_lock boolean := lock_instance(name);
 BEGIN
     SELECT i.* INTO known FROM instance AS i WHERE i.instance = name FOR UPDATE;
     IF FOUND AND known.lease_until > clock_timestamp() AND NOT (known.is_locked AND has_lock) THEN
@@ -35,13 +35,13 @@ BEGIN
 END
 $$;
 
--- Keeps the place of an instance for another session of its process, after the end of each transaction of the former one.
-CREATE OR REPLACE FUNCTION keep_place(name text, of_incarnation bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Keeps an instance for another session of its process, after the end of each transaction of the former one.
+CREATE OR REPLACE FUNCTION keep_instance(name text, of_incarnation bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     has_lock boolean;
 BEGIN
     PERFORM 1 FROM instance AS i WHERE i.instance = name FOR UPDATE;
-    UPDATE instance AS i SET is_locked = lock_place(name) WHERE i.instance = name AND i.incarnation = of_incarnation
+    UPDATE instance AS i SET is_locked = lock_instance(name) WHERE i.instance = name AND i.incarnation = of_incarnation
     RETURNING i.is_locked INTO has_lock;
     RETURN coalesce(has_lock, false);
 END

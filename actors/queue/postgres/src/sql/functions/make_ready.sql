@@ -3,7 +3,7 @@
 -- Locks the rows of `in_flight` of these paths that are held (FOR SHARE), in the order of paths, and then the rows of `ready`, in the order
 -- of paths and classes. One statement for all paths; a row of `ready` that is right already gets no new version.
 
--- Adds the paths that wait and are not in flight to `ready`, and lowers the floors of this session. The lock keeps a path in flight until
+-- Adds the paths that wait and are not in flight to `ready`, and lowers the scan starts of this session. The lock keeps a path in flight until
 -- this transaction ends, so that its end, which follows, sees the rows of this transaction.
 CREATE OR REPLACE FUNCTION make_ready(paths text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -25,7 +25,7 @@ BEGIN
         )
         SELECT a.class, min(ARRAY[a.started_key, a.order_jitter]) AS key FROM added AS a GROUP BY a.class
     LOOP
-        PERFORM set_config('orchestrator.floor_' || lowest.class, least(lowest.key, floor_of(lowest.class))::text, false),
+        PERFORM set_config('orchestrator.scan_start_' || lowest.class, least(lowest.key, scan_start_of(lowest.class))::text, false),
             set_config('orchestrator.added',
                 least(lowest.key, nullif(current_setting('orchestrator.added', true), '')::bigint[])::text, true);
     END LOOP;

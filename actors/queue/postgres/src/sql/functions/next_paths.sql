@@ -1,7 +1,7 @@
 -- First rows of `ready` in the order of hand-outs.
 --
 -- Locks rows of `bump` that wait, and then rows of `ready` in the order of the index `ready_order`, class by class; skips those that others
--- have locked, so that instances hand out side by side. The first look
+-- have locked, so that instances hand out side by side. The first scan
 -- reads at most as many rows of `ready` as jobs are wanted, and one for each class.
 
 -- Number of rows of `ready` that a hand-out reads of each class, so that it finds the first `wanted` in the order of all: those among them
@@ -17,10 +17,10 @@ BEGIN
     FOR class_index IN
         SELECT t.n
         FROM unnest(classes, slots) WITH ORDINALITY AS t (class, slots, n),
-            LATERAL (SELECT floor_of(t.class) AS key) AS floor,
+            LATERAL (SELECT scan_start_of(t.class) AS key) AS scan_start,
             LATERAL (
                 SELECT r.started_key, r.order_jitter, r.attr_path FROM ready AS r
-                WHERE r.class = t.class AND (r.started_key, r.order_jitter) >= (floor.key[1], floor.key[2]::integer)
+                WHERE r.class = t.class AND (r.started_key, r.order_jitter) >= (scan_start.key[1], scan_start.key[2]::integer)
                 ORDER BY r.started_key, r.order_jitter, r.attr_path LIMIT least(t.slots, wanted)) AS w
         ORDER BY w.started_key, w.order_jitter, w.attr_path LIMIT wanted
     LOOP
@@ -30,7 +30,7 @@ BEGIN
 END
 $$;
 
--- First rows of `ready` from the floors in the order of hand-outs, at most `most` of each class, locked; bumped paths first. Without a key if
+-- First rows of `ready` from the scan starts in the order of hand-outs, at most `most` of each class, locked; bumped paths first. Without a key if
 -- the path is only bumped. With `is_last`, rows of the class may follow that were not read.
 CREATE OR REPLACE FUNCTION next_paths(classes smallint[], most integer[])
 RETURNS TABLE (attr_path text, class smallint, started_key bigint, order_jitter integer, is_last boolean) LANGUAGE plpgsql AS $$
@@ -45,9 +45,9 @@ BEGIN
             WHERE g.class = ANY (classes) AND (SELECT f.is_held FROM in_flight AS f WHERE f.attr_path = b.attr_path) IS NOT TRUE
         ), waiting AS MATERIALIZED (
             SELECT w.*, open.most
-            FROM (SELECT o.class, o.most, floor_of(o.class) AS floor FROM unnest(classes, most) AS o (class, most)) AS open, LATERAL (
+            FROM (SELECT o.class, o.most, scan_start_of(o.class) AS scan_start FROM unnest(classes, most) AS o (class, most)) AS open, LATERAL (
                 SELECT r.* FROM ready AS r
-                WHERE r.class = open.class AND (r.started_key, r.order_jitter) >= (open.floor[1], open.floor[2]::integer)
+                WHERE r.class = open.class AND (r.started_key, r.order_jitter) >= (open.scan_start[1], open.scan_start[2]::integer)
                 ORDER BY r.started_key, r.order_jitter, r.attr_path LIMIT open.most FOR UPDATE SKIP LOCKED) AS w
         ), counted AS (
             SELECT NULL::bigint, w.attr_path, w.class, w.started_key, w.order_jitter, w.most =

@@ -50,7 +50,7 @@ BEGIN
     most_slots := ARRAY[wanted];
     FOR next IN
         SELECT l.class, array_fill(NULL::bigint, ARRAY[own.slots]) || ARRAY(
-            SELECT s.number FROM slot AS s WHERE s.class = l.class AND s.number >= slot_floor_of(l.class)
+            SELECT s.number FROM slot AS s WHERE s.class = l.class AND s.number >= slot_scan_start_of(l.class)
             ORDER BY s.number LIMIT wanted - own.slots FOR UPDATE SKIP LOCKED) AS slots
         FROM limit_rule AS l, LATERAL (SELECT least(coalesce(freed[l.class], 0), wanted) AS slots) AS own
     LOOP

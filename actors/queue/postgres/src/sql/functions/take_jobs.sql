@@ -59,7 +59,7 @@ BEGIN
         INTO paths, classes, keys, jitters, are_last
         FROM next_paths(free.free_classes, most) AS n;
         chosen := choose_jobs(wanted - given, free.free_classes, free.slots, free.first_slots, free.last_slots, paths, classes, are_last);
-        PERFORM raise_floors(free.free_classes, classes, keys, jitters, are_last, ARRAY(
+        PERFORM raise_scan_starts(free.free_classes, classes, keys, jitters, are_last, ARRAY(
             SELECT t.path = ANY (chosen.valid_paths) AND t.path <> ALL (chosen.chosen_paths)
             FROM unnest(paths) WITH ORDINALITY AS t (path, n) ORDER BY t.n));
         EXIT WHEN paths IS NULL;
