@@ -194,8 +194,8 @@ pub trait Storage {
     fn mark_deleted(&mut self, run: &RunId) -> Result<bool, StorageError>;
 
     /// Removes rows of deleted runs, and makes older rows available that these shadowed. It takes steps of
-    /// some hundred rows as long as `may_continue` returns true after each. With its last row a run is removed,
-    /// and its fetcher with its last run.
+    /// some hundred rows as long as `may_continue` returns true after each. With its last row a run is
+    /// removed, and its fetcher with its last run.
     fn delete_slice(&mut self, may_continue: &dyn Fn() -> bool) -> Result<Deletion, StorageError>;
 
     /// Carries out the operations of a batch at `now`, and returns their outcomes in the order of the batch.

@@ -47,8 +47,8 @@ impl<Q: Question> Handle<Q> for QueueConsole {
     }
 }
 
-/// Request to answer a question, unless its operator has stopped waiting. On SQLite the question ends once the
-/// operator does.
+/// Request to answer a question, unless its operator has stopped waiting. On SQLite the question ends once
+/// the operator does.
 pub(super) fn request<Q: Question>(
     question: Q,
     reply: Reply<Result<Q::Answer, StorageError>>,
