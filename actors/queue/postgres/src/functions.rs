@@ -1,13 +1,14 @@
 //! Functions of the program, and the schema that has them.
 
-use orchestrator_queue_rules::jitter::jitter_hash;
+use orchestrator_queue_rules::{jitter::jitter_hash, storage::Delivery};
 
 macro_rules! functions {
     ($($file:literal,)*) => { concat!($(include_str!(concat!("sql/functions/", $file, ".sql")), "\n"),*) };
 }
 
 /// Statements that create the functions in the first schema of the session. Functions in SQL come after those
-/// that they call. `$schema` stands for the schema of the tables.
+/// that they call. `$schema` stands for the schema of the tables, `$pending` and the like for values of
+/// [`Delivery`].
 const FUNCTIONS: &str = functions![
     "ready_groups",
     "scan_starts",
@@ -60,7 +61,7 @@ pub(super) struct Functions {
 impl Functions {
     /// `schema` is that of the tables: letters, digits and `_`.
     pub(super) fn of(schema: &str) -> Self {
-        let sql = FUNCTIONS.replace("$schema", schema);
+        let sql = Delivery::in_sql(&FUNCTIONS.replace("$schema", schema));
         let start: String = schema.chars().take(START_BYTES_MAX).collect();
         let count = sql.matches("CREATE OR REPLACE FUNCTION ").count();
         Self { schema: format!("{start}_f{:08x}", jitter_hash(&sql)), sql, count }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use orchestrator_edge::postgres::PostgresError;
 use orchestrator_queue_rules::storage::{
-    BUMPS_MAX, Bumped, Entry, Finished, HandoutId, HandoutSettings, Job, JobFilter, LogRow, OfferEnd,
-    OfferState, OfferedJob, Operation, Outcome, Requeued, RequeuedSlice, RunId, StorageError,
+    BUMPS_MAX, Bumped, Delivery, Entry, Finished, HandoutId, HandoutSettings, Job, JobFilter, LogRow,
+    OfferEnd, OfferState, OfferedJob, Operation, Outcome, Requeued, RequeuedSlice, RunId, StorageError,
     UNSENT_BYTES_MAX,
 };
 use orchestrator_text::sanitize;
@@ -47,8 +47,10 @@ impl PostgresStore {
     pub(super) fn undo(&mut self, handout: HandoutId) -> Result<bool, StorageError> {
         let rows = self.query(
             "undoing a hand-out",
-            "SELECT undo_handouts(ARRAY(
-                 SELECT handout_id FROM in_flight WHERE handout_id = $1 AND (handout_id >= $2 OR delivered < 2)))",
+            Delivery::in_sql(
+                "SELECT undo_handouts(ARRAY(
+                     SELECT handout_id FROM in_flight WHERE handout_id = $1 AND (handout_id >= $2 OR delivered < $final)))",
+            ),
             vec![Box::new(handout.0), Box::new(self.incarnation << 32)],
         )?;
         Ok(single::<i64>(&rows)? == 1)

@@ -6,6 +6,7 @@
 
 mod attr;
 mod batch;
+mod delivery;
 mod error;
 pub mod glob;
 mod inspection;
@@ -19,6 +20,7 @@ mod settings;
 
 pub use attr::{AttrState, Class, Dispatch, GroupPosition, LogRow, Row, Section, is_expired, is_held};
 pub use batch::{Batch, Entry};
+pub use delivery::Delivery;
 pub use error::{StorageError, StorageErrorKind};
 pub use inspection::{
     Adopted, Attempt, AttrReport, Counts, Ends, FailedAttempts, FailedJob, HeldJobs, InstanceRow, ListedRow,

@@ -1,8 +1,5 @@
 //! Records of hand-outs, kept until the job is done, so that a hand-out whose reply nobody read can be
-//! undone at any time.
-//!
-//! `delivered` of a record is 0 before the delivery, 1 after it if the job is handed out again after
-//! its hold, and 2 after it otherwise; -1 if a DONE came before the delivery was recorded.
+//! undone at any time. `delivered` of a record is a [`Delivery`].
 
 use super::attempts::Recipient;
 use super::attr;
@@ -10,7 +7,7 @@ use super::offers;
 use super::open::Options;
 use super::view::View;
 use orchestrator_queue_rules::storage::{
-    AttrState, Dispatch, GroupKey, HandedOut, HandoutId, Job, LogRow, has_room, is_expired,
+    AttrState, Delivery, Dispatch, GroupKey, HandedOut, HandoutId, Job, LogRow, has_room, is_expired,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
@@ -75,9 +72,10 @@ fn restore_expired(
     state: &mut AttrState,
 ) -> rusqlite::Result<()> {
     let kept: Option<i64> = conn
-        .prepare_cached(
-            "SELECT handout_id FROM orchestrator_handout WHERE attr_path = ?1 AND started = ?2 AND delivered = 1",
-        )?
+        .prepare_cached(&Delivery::in_sql(
+            "SELECT handout_id FROM orchestrator_handout
+                 WHERE attr_path = ?1 AND started = ?2 AND delivered = $redeliver",
+        ))?
         .query_row(params![attr_path, started], |row| row.get(0))
         .optional()?;
     let Some(kept) = kept else { return Ok(()) };
@@ -126,10 +124,10 @@ pub(super) fn delivered(
 ) -> rusqlite::Result<bool> {
     let redeliver = redeliver || view.runs.has_owners() && is_of_owner(conn, view, handout)?;
     let changed = conn
-        .prepare_cached(
-            "UPDATE orchestrator_handout SET delivered = ?2 WHERE handout_id = ?1 AND delivered = 0",
-        )?
-        .execute([handout.0, if redeliver { 1 } else { 2 }])?;
+        .prepare_cached(&Delivery::in_sql(
+            "UPDATE orchestrator_handout SET delivered = ?2 WHERE handout_id = ?1 AND delivered = $pending",
+        ))?
+        .execute([handout.0, (if redeliver { Delivery::Redeliver } else { Delivery::Final }) as i64])?;
     Ok(changed > 0 || forget_done(conn, handout)?)
 }
 
@@ -149,7 +147,9 @@ fn forget(conn: &Connection, handout: HandoutId) -> rusqlite::Result<()> {
 /// Deletes the record of a job that was done before its delivery was recorded. Returns false for another job.
 fn forget_done(conn: &Connection, handout: HandoutId) -> rusqlite::Result<bool> {
     let deleted = conn
-        .prepare_cached("DELETE FROM orchestrator_handout WHERE handout_id = ?1 AND delivered = -1")?
+        .prepare_cached(&Delivery::in_sql(
+            "DELETE FROM orchestrator_handout WHERE handout_id = ?1 AND delivered = $done_first",
+        ))?
         .execute([handout.0])?;
     Ok(deleted > 0)
 }
@@ -158,11 +158,15 @@ fn forget_done(conn: &Connection, handout: HandoutId) -> rusqlite::Result<bool> 
 /// repeated one of an earlier hand-out, and nobody may have this one.
 pub(super) fn done(conn: &Connection, view: &mut View, attr_path: &str) -> rusqlite::Result<()> {
     let ended = conn
-        .prepare_cached("DELETE FROM orchestrator_handout WHERE attr_path = ?1 AND delivered > 0")?
+        .prepare_cached(&Delivery::in_sql(
+            "DELETE FROM orchestrator_handout WHERE attr_path = ?1 AND delivered > $pending",
+        ))?
         .execute([attr_path])?;
     if ended == 0 {
-        conn.prepare_cached("UPDATE orchestrator_handout SET delivered = -1 WHERE attr_path = ?1")?
-            .execute([attr_path])?;
+        conn.prepare_cached(&Delivery::in_sql(
+            "UPDATE orchestrator_handout SET delivered = $done_first WHERE attr_path = ?1",
+        ))?
+        .execute([attr_path])?;
     }
     view.bumps.forget(conn, attr_path)
 }
@@ -178,8 +182,10 @@ pub(super) fn forget_attr(conn: &Connection, view: &mut View, attr_path: &str) -
 /// out again.
 pub(super) fn forget_delivered(conn: &Connection, redeliver: bool) -> rusqlite::Result<()> {
     conn.execute(
-        "DELETE FROM orchestrator_handout WHERE delivered = 2 OR delivered = 1 AND NOT ?1
-             AND fetcher_id NOT IN (SELECT fetcher_id FROM fetchers WHERE instr(name, '.') > 0)",
+        &Delivery::in_sql(
+            "DELETE FROM orchestrator_handout WHERE delivered = $final OR delivered = $redeliver AND NOT ?1
+                 AND fetcher_id NOT IN (SELECT fetcher_id FROM fetchers WHERE instr(name, '.') > 0)",
+        ),
         [redeliver],
     )?;
     Ok(())
@@ -213,9 +219,10 @@ pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> ru
 
 pub(super) fn undo_undelivered(conn: &Connection, view: &mut View) -> rusqlite::Result<usize> {
     let ids: Vec<i64> = conn
-        .prepare_cached(
-            "SELECT handout_id FROM orchestrator_handout WHERE delivered <= 0 ORDER BY handout_id DESC",
-        )?
+        .prepare_cached(&Delivery::in_sql(
+            "SELECT handout_id FROM orchestrator_handout
+                 WHERE delivered <= $pending ORDER BY handout_id DESC",
+        ))?
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     let mut undone = 0;
@@ -235,9 +242,10 @@ pub(super) fn release_expired(
 ) -> rusqlite::Result<()> {
     for _ in 0..RELEASES {
         let oldest: Option<(i64, i64)> = conn
-            .prepare_cached(
-                "SELECT handout_id, started FROM orchestrator_handout WHERE delivered = 1 ORDER BY started LIMIT 1",
-            )?
+            .prepare_cached(&Delivery::in_sql(
+                "SELECT handout_id, started FROM orchestrator_handout
+                     WHERE delivered = $redeliver ORDER BY started LIMIT 1",
+            ))?
             .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
         let Some((handout, _)) = oldest.filter(|(_, started)| is_expired(*started, now, hold)) else {

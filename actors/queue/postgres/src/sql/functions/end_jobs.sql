@@ -12,7 +12,7 @@ DECLARE
     starts bigint[];
     ended record;
 BEGIN
-    SELECT array_agg(f.handout_id), array_agg(f.handout_id) FILTER (WHERE f.delivered <= 0) INTO ids, early FROM (
+    SELECT array_agg(f.handout_id), array_agg(f.handout_id) FILTER (WHERE f.delivered <= $pending) INTO ids, early FROM (
         SELECT f.handout_id, f.delivered FROM in_flight AS f WHERE f.attr_path = ANY (paths) ORDER BY f.attr_path FOR UPDATE) AS f;
     -- Not joined with the paths: a plan that is made while `log` has few rows would read all of it.
     WITH ended AS (
@@ -27,9 +27,9 @@ BEGIN
     PERFORM free_slots(ids);
     IF early IS NOT NULL THEN
         -- A repeated DONE of an earlier hand-out, maybe: nobody may have this one.
-        UPDATE in_flight AS f SET is_held = false, class = 0, delivered = -1 WHERE f.handout_id = ANY (early);
+        UPDATE in_flight AS f SET is_held = false, class = 0, delivered = $done_first WHERE f.handout_id = ANY (early);
     END IF;
-    DELETE FROM in_flight AS f WHERE f.handout_id = ANY (ids) AND f.delivered >= 0;
+    DELETE FROM in_flight AS f WHERE f.handout_id = ANY (ids) AND f.delivered >= $pending;
     DELETE FROM bump AS b WHERE b.attr_path = ANY (paths) AND b.handout_id IS NOT NULL;
     RETURN QUERY SELECT t.n, at - t.started, NULL::text, NULL::text
         FROM unnest(starts) WITH ORDINALITY AS t (started, n) WHERE t.started IS NOT NULL;

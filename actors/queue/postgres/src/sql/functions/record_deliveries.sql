@@ -7,10 +7,10 @@
 CREATE OR REPLACE FUNCTION record_deliveries(ids bigint[], redeliver boolean) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
-        UPDATE in_flight AS f SET delivered = CASE WHEN again.is_so THEN 1 ELSE 2 END, is_held = f.is_held OR again.is_so
+        UPDATE in_flight AS f SET delivered = CASE WHEN again.is_so THEN $redeliver ELSE $final END, is_held = f.is_held OR again.is_so
         FROM fetcher AS n, LATERAL (SELECT redeliver OR strpos(n.name, '.') > 0 AS is_so) AS again
-        WHERE f.handout_id = ANY (ids) AND f.delivered = 0 AND n.fetcher_id = f.fetcher_id
+        WHERE f.handout_id = ANY (ids) AND f.delivered = $pending AND n.fetcher_id = f.fetcher_id
         RETURNING f.handout_id;
-    RETURN QUERY DELETE FROM in_flight AS f WHERE f.handout_id = ANY (ids) AND f.delivered = -1 RETURNING f.handout_id;
+    RETURN QUERY DELETE FROM in_flight AS f WHERE f.handout_id = ANY (ids) AND f.delivered = $done_first RETURNING f.handout_id;
 END
 $$;

@@ -7,7 +7,7 @@
 CREATE OR REPLACE FUNCTION undelivered(of_instance text) RETURNS bigint[] LANGUAGE sql STABLE AS $$
     SELECT array_agg(f.handout_id) FROM incarnation AS i
         JOIN in_flight AS f ON f.handout_id >= i.incarnation << 32 AND f.handout_id < (i.incarnation + 1) << 32
-    WHERE i.instance = of_instance AND f.delivered <= 0
+    WHERE i.instance = of_instance AND f.delivered <= $pending
 $$;
 
 -- Renews the lease of an instance's process, and ends those of others that are over: hand-outs without a recorded delivery are undone, and

@@ -13,7 +13,7 @@ BEGIN
     INSERT INTO in_flight AS f (attr_path, handout_id, started, fetcher_id, runs, class, had_log, previous_started,
                                 previous_finished, previous_exit_code, is_held, delivered)
     SELECT c.path, first_id + c.n - 1, at, c.fetcher, rows.runs, c.class,
-        log.attr_path IS NOT NULL, log.started, log.finished, log.exit_code, true, 0
+        log.attr_path IS NOT NULL, log.started, log.finished, log.exit_code, true, $pending
     FROM unnest(paths, classes, fetchers) WITH ORDINALITY AS c (path, class, fetcher, n)
         CROSS JOIN LATERAL (
             SELECT array_agg(l.run_started ORDER BY l.run_started DESC) AS runs
@@ -26,7 +26,7 @@ BEGIN
     ON CONFLICT (attr_path) DO UPDATE SET handout_id = excluded.handout_id, started = excluded.started,
         fetcher_id = excluded.fetcher_id, runs = excluded.runs, class = excluded.class, had_log = excluded.had_log,
         previous_started = excluded.previous_started, previous_finished = excluded.previous_finished,
-        previous_exit_code = excluded.previous_exit_code, is_held = true, delivered = 0
+        previous_exit_code = excluded.previous_exit_code, is_held = true, delivered = $pending
         WHERE NOT f.is_held;
     GET DIAGNOSTICS taken = ROW_COUNT;
     RETURN taken;

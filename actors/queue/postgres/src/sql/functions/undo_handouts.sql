@@ -10,7 +10,7 @@ DECLARE
     known bigint[];
     open bigint[];
 BEGIN
-    SELECT array_agg(f.attr_path), array_agg(f.handout_id), array_agg(f.handout_id) FILTER (WHERE f.delivered >= 0) INTO paths, known, open FROM (
+    SELECT array_agg(f.attr_path), array_agg(f.handout_id), array_agg(f.handout_id) FILTER (WHERE f.delivered >= $pending) INTO paths, known, open FROM (
         SELECT f.attr_path, f.handout_id, f.delivered FROM in_flight AS f WHERE f.handout_id = ANY (ids) ORDER BY f.attr_path FOR UPDATE) AS f;
     IF paths IS NULL THEN
         RETURN 0;
