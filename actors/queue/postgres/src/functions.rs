@@ -10,6 +10,7 @@ macro_rules! functions {
 /// that they call. `$schema` stands for the schema of the tables, `$pending` and the like for values of
 /// [`Delivery`].
 const FUNCTIONS: &str = functions![
+    "path_matches",
     "ready_groups",
     "scan_starts",
     "slots",

@@ -8,7 +8,6 @@ mod listing;
 mod peek;
 mod question;
 mod sql;
-mod stale;
 mod unserved;
 
 use std::time::Duration;
@@ -23,7 +22,10 @@ use orchestrator_queue_rules::{
     },
     unserved::Unserved,
 };
-use orchestrator_queue_store::{Answering, IsAsked, Maintenance};
+use orchestrator_queue_store::{
+    Answering, IsAsked, Maintenance,
+    questions::{self, Query},
+};
 use orchestrator_supervise::{PauseSpan, StopToken};
 use tokio::runtime::Runtime;
 
@@ -111,6 +113,10 @@ impl PostgresInspector {
             session.batch(action, "COMMIT").await?;
             Ok(answer)
         })
+    }
+
+    fn answer<T>(&mut self, query: &Query<T>) -> Result<Vec<T>, StorageError> {
+        self.ask(query.action, async |question| question.answer(query).await)
     }
 
     /// Closes the connection after a failure, and with it a transaction.
@@ -215,7 +221,7 @@ impl Maintenance for PostgresInspector {
 
 impl Questions for PostgresInspector {
     fn runs(&mut self) -> Result<Vec<RunCount>, StorageError> {
-        self.ask("counting the rows of runs", counts::runs)
+        self.answer(&questions::runs())
     }
 
     fn peek(
@@ -228,7 +234,8 @@ impl Questions for PostgresInspector {
     }
 
     fn counts(&mut self) -> Result<Counts, StorageError> {
-        self.ask("counting", counts::counts)
+        let query = questions::counts();
+        self.ask(query.action, async |question| question.single(&query).await)
     }
 
     fn attr(&mut self, attr_path: &str, now: i64, limit: usize) -> Result<AttrReport, StorageError> {
@@ -238,23 +245,21 @@ impl Questions for PostgresInspector {
     }
 
     fn in_flight(&mut self, pattern: Option<&Pattern>, limit: usize) -> Result<Vec<Attempt>, StorageError> {
-        self.ask("reading the jobs in flight", async |question| {
-            attempts::in_flight(question, pattern, limit).await
-        })
+        self.answer(&questions::in_flight(pattern, limit))
     }
 
     fn failed(&mut self, which: &FailedAttempts) -> Result<Vec<Attempt>, StorageError> {
-        self.ask("reading failed attempts", async |question| attempts::failed(question, which).await)
+        self.answer(&questions::failed(which))
     }
 
     fn failures(&mut self, after: i64, limit: usize) -> Result<Vec<FailedJob>, StorageError> {
         let time_limit = self.time_limit();
         self.run(async |Open { session, .. }| failures::number(session, &time_limit).await)?;
-        self.ask("reading failed jobs", async |question| failures::failures(question, after, limit).await)
+        self.answer(&questions::failures(after, limit))
     }
 
     fn stale(&mut self, before: i64, limit: usize) -> Result<Vec<StaleGroup>, StorageError> {
-        self.ask("reading stale rows", async |question| stale::stale(question, before, limit).await)
+        self.answer(&questions::stale(before, limit))
     }
 
     fn instances(&mut self) -> Result<Vec<InstanceRow>, StorageError> {
@@ -262,7 +267,7 @@ impl Questions for PostgresInspector {
     }
 
     fn last_runs(&mut self) -> Result<Vec<(String, i64)>, StorageError> {
-        self.ask("reading the last runs", counts::last_runs)
+        self.answer(&questions::last_runs())
     }
 
     fn sample(&mut self, now: i64) -> Result<Sample, StorageError> {

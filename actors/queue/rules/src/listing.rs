@@ -4,6 +4,12 @@ use std::str::FromStr;
 
 use crate::storage::{Counts, LogRow};
 
+/// Maximum number of groups in a listing.
+pub const GROUPS_MAX: usize = 200_000;
+/// Maximum size of the texts in a listing, in bytes.
+pub const LISTING_BYTES_MAX: usize = 64 << 20;
+/// Time over which the pace of hand-outs is measured, in seconds.
+pub const PACE_SECS: i64 = 6 * 3_600;
 /// Fewest hand-outs from which a pace is computed.
 const PACE_MIN: u64 = 10;
 /// Placeholders of a [`LogUrl`].

@@ -23,8 +23,9 @@ pub use batch::{Batch, Entry};
 pub use delivery::Delivery;
 pub use error::{StorageError, StorageErrorKind};
 pub use inspection::{
-    Adopted, Attempt, AttrReport, Counts, Ends, FailedAttempts, FailedJob, HeldJobs, InstanceRow, ListedRow,
-    Peeked, RunCount, Sample, StaleGroup, Waiting, WaitingGroup, time_to_empty,
+    ANSWER_BYTES_MAX, Adopted, Attempt, AttrReport, Counts, Ends, FAILURES_KEPT, FailedAttempts, FailedJob,
+    HeldJobs, InstanceRow, LISTED_MAX, ListedRow, NextJobs, PAYLOAD_CHARS_MAX, Peeked, RunCount, Sample,
+    StaleGroup, Waiting, WaitingGroup, time_to_empty,
 };
 pub use limits::{LIMITS_MAX, Limit, LimitedJobs, Limits};
 pub use offers::{Finished, OWNER_RUN, OfferEnd, OfferState, OfferedJob, is_owner};

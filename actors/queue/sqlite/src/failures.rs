@@ -3,11 +3,10 @@
 //! A row is written in the transaction of its DONE. A reader keeps the number of the last row that it has
 //! read.
 
+use orchestrator_queue_rules::storage::FAILURES_KEPT;
 use rusqlite::{Connection, params};
 
-/// Fewest rows that are kept; a few more until the oldest are removed.
-pub(crate) const FAILURES_KEPT: i64 = 10_000;
-/// Number of rows between two removals.
+/// Number of rows between two removals: until then, more than [`FAILURES_KEPT`] are kept.
 const TRIM_EVERY: i64 = 64;
 
 /// Stores a failed job. Numbers grow by one. After each opening they start anew from `first`, unless they are

@@ -1,33 +1,33 @@
 //! Answers questions of operators on a read-only connection.
 
+mod answer;
 mod attempts;
 mod attr;
 mod bumped;
-mod failures;
 mod listing;
 mod ready_groups;
-mod rows;
 mod sample;
-mod stale;
 
 use super::error::storage_error;
 use super::groups::{self, NULL_KEY};
 use super::limited::Limited;
 use super::open::Options;
+use answer::{answer, payload_start, rows, single};
 use orchestrator_edge::check_database_files;
 use orchestrator_queue_rules::{
     listing::Listing,
     storage::{
-        Attempt, AttrReport, Counts, FailedAttempts, FailedJob, GroupKey, Pattern, Peeked, Questions,
-        RunCount, RunId, RunState, Sample, Section, StaleGroup, StorageError, glob::Glob,
+        ANSWER_BYTES_MAX, Attempt, AttrReport, Counts, FailedAttempts, FailedJob, GroupKey, NextJobs,
+        Pattern, Peeked, Questions, RunCount, RunId, Sample, Section, StaleGroup, StorageError, glob::Glob,
     },
 };
-use orchestrator_queue_store::IsAsked;
-use rows::{ANSWER_BYTES_MAX, counts, payload_start, rows};
+use orchestrator_queue_store::{
+    IsAsked,
+    questions::{self, Query},
+};
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::FromSqlResult;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -84,11 +84,15 @@ impl Inspector {
         };
         answer().map_err(|error| storage_error(&self.path, action, error))
     }
+
+    fn answer<T>(&mut self, query: &Query<T>) -> Result<Vec<T>, StorageError> {
+        self.ask(query.action, |conn, _| answer(conn, query))
+    }
 }
 
 impl Questions for Inspector {
     fn runs(&mut self) -> Result<Vec<RunCount>, StorageError> {
-        self.ask("counting the rows of runs", |conn, _| runs(conn))
+        self.answer(&questions::runs())
     }
 
     fn peek(
@@ -101,7 +105,8 @@ impl Questions for Inspector {
     }
 
     fn counts(&mut self) -> Result<Counts, StorageError> {
-        self.ask("counting", |conn, _| counts(conn))
+        let query = questions::counts();
+        self.ask(query.action, |conn, _| single(conn, &query))
     }
 
     fn attr(&mut self, attr_path: &str, now: i64, limit: usize) -> Result<AttrReport, StorageError> {
@@ -111,23 +116,23 @@ impl Questions for Inspector {
     }
 
     fn in_flight(&mut self, pattern: Option<&Pattern>, limit: usize) -> Result<Vec<Attempt>, StorageError> {
-        self.ask("reading the jobs in flight", |conn, _| attempts::in_flight(conn, pattern, limit))
+        self.answer(&questions::in_flight(pattern, limit))
     }
 
     fn failed(&mut self, which: &FailedAttempts) -> Result<Vec<Attempt>, StorageError> {
-        self.ask("reading failed attempts", |conn, _| attempts::failed(conn, which))
+        self.answer(&questions::failed(which))
     }
 
     fn failures(&mut self, after: i64, limit: usize) -> Result<Vec<FailedJob>, StorageError> {
-        self.ask("reading failed jobs", |conn, _| failures::failures(conn, after, limit))
+        self.answer(&questions::failures(after, limit))
     }
 
     fn stale(&mut self, before: i64, limit: usize) -> Result<Vec<StaleGroup>, StorageError> {
-        self.ask("reading stale rows", |conn, _| stale::stale(conn, before, limit))
+        self.answer(&questions::stale(before, limit))
     }
 
     fn last_runs(&mut self) -> Result<Vec<(String, i64)>, StorageError> {
-        self.ask("reading the last runs", |conn, _| sample::last_runs(conn))
+        self.answer(&questions::last_runs())
     }
 
     fn sample(&mut self, now: i64) -> Result<Sample, StorageError> {
@@ -137,18 +142,6 @@ impl Questions for Inspector {
     fn listing(&mut self, now: i64) -> Result<Listing, StorageError> {
         self.ask("reading the groups", |conn, options| listing::listing(conn, options, now))
     }
-}
-
-/// Scans indexes of all rows and waiting jobs.
-fn runs(conn: &Connection) -> rusqlite::Result<Vec<RunCount>> {
-    conn.prepare_cached(include_str!("sql/inspect/runs.sql"))?
-        .query_map([], |row| {
-            let run = RunId { fetcher: row.get(0)?, started: row.get(1)? };
-            let state = RunState { run, complete: row.get::<_, i64>(2)? != 0 };
-            let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
-            Ok(RunCount { state, deleted: row.get(3)?, rows: count(4)?, waiting: count(5)? })
-        })?
-        .collect()
 }
 
 /// Next jobs in the order of hand-outs at `now`, as if none ended meanwhile.
@@ -174,31 +167,25 @@ fn peek(
     next.sort();
     let is_selected = |attr_path: &str| pattern.is_none_or(|pattern| pattern.matches(attr_path));
     next.splice(0..0, first.into_iter().filter(|(key, _)| is_selected(&key.attr_path)));
-    let (mut jobs, mut paths, mut bytes) = (Vec::new(), HashSet::new(), 0);
+    let mut jobs = NextJobs::new(limit);
     for (key, section) in next {
-        if jobs.len() == limit {
+        if jobs.is_full() {
             break;
         }
-        // The first job of a path holds the others.
-        if paths.contains(&key.attr_path) || !limited.try_begin(&key.attr_path, section.class, now, hold_secs)
-        {
+        if jobs.holds(&key.attr_path) || !limited.try_begin(&key.attr_path, section.class, now, hold_secs) {
             continue;
         }
-        paths.insert(key.attr_path.clone());
-        let Some(job) = describe(conn, key, section)? else { continue };
-        bytes += job.attr_path.len() + job.payload.len() + job.run.fetcher.len();
-        if bytes > ANSWER_BYTES_MAX {
-            break;
+        if let Some(job) = describe(conn, key, section)? {
+            jobs.push(job);
         }
-        jobs.push(job);
     }
-    Ok(jobs)
+    Ok(jobs.jobs)
 }
 
-/// Adds the SQL function `orchestrator_matches(pattern, attr_path)`. Without a pattern, all paths match.
+/// Adds the SQL function `path_matches(pattern, attr_path)`. Without a pattern, all paths match.
 fn add_function(conn: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-    conn.create_scalar_function("orchestrator_matches", 2, flags, |context| {
+    conn.create_scalar_function("path_matches", 2, flags, |context| {
         // The pattern is read once for all rows.
         let pattern = context.get_or_create_aux(0, |text| -> FromSqlResult<Option<Glob>> {
             Ok(text.as_str_or_null()?.map(Glob::new))

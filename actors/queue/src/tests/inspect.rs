@@ -40,7 +40,8 @@ fn answers(queue: &mut dyn Queue, paths: &[&str], now: i64) -> Vec<String> {
     };
     let mut inspector = queue.inspector();
     let mut answers = vec![format!("waiting {waiting}"), format!("runs {:?}", inspector.runs().unwrap())];
-    for (which, limit) in [(None, 1_000), (None, 2), (pattern("a?"), 1_000), (pattern("*1"), 1)] {
+    let patterns = ["a?", "*1", "a_", "?%", "*\\"].map(|text| (pattern(text), 1_000));
+    for (which, limit) in [(None, 1_000), (None, 2), (pattern("*1"), 1)].into_iter().chain(patterns) {
         answers.push(format!(
             "peek {which:?} {limit} {:?}",
             inspector.peek(which.as_ref(), now, limit).unwrap()

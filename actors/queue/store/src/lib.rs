@@ -1,5 +1,5 @@
 //! Traits of a store outside of its transactions: children, links, preflight, files to back up, the pause,
-//! maintenance, and the two sides of a migration.
+//! maintenance, questions, and the two sides of a migration.
 //!
 //! The crates `orchestrator-queue-sqlite` and `orchestrator-queue-postgres` implement these traits; the
 //! application knows only the traits. Comments cite the rules of the queue's `CONTRACT.md` by number.
@@ -8,6 +8,7 @@ mod last_request;
 mod maintenance;
 pub mod migration;
 mod open_store;
+pub mod questions;
 mod store;
 mod unix_time;
 

@@ -1,17 +1,15 @@
 //! Questions about one attribute path.
 
 use orchestrator_edge::postgres::Params;
-use orchestrator_queue_rules::storage::{AttrReport, ListedRow, RunId, StorageError, WaitingGroup};
+use orchestrator_queue_rules::storage::{AttrReport, PAYLOAD_CHARS_MAX, RunId, StorageError, WaitingGroup};
+use orchestrator_queue_store::questions;
 
 use super::question::{Question, count};
 use super::{
     attempts,
-    sql::{BUMPED, NEVER, NEWEST, OPEN_SLOTS, class},
+    sql::{BUMPED, NEVER, OPEN_SLOTS, class, views},
 };
 use crate::session::get;
-
-/// Maximum number of rows that list a path in an answer.
-const LISTED_MAX: i64 = 100;
 
 pub(super) async fn attr(
     question: &mut Question<'_>,
@@ -27,7 +25,7 @@ pub(super) async fn attr(
     attempts.truncate(limit);
     let hold_secs = question.settings.hold_secs;
     Ok(AttrReport {
-        listed: listed(question, attr_path).await?,
+        listed: question.answer(&questions::listed(attr_path)).await?,
         waiting: waiting(question, attr_path, now).await?,
         in_flight: in_flight.map(|job| {
             let until = job.started.saturating_add(hold_secs);
@@ -35,18 +33,6 @@ pub(super) async fn attr(
         }),
         attempts,
     })
-}
-
-/// Newest runs first.
-async fn listed(question: &mut Question<'_>, attr_path: &str) -> Result<Vec<ListedRow>, StorageError> {
-    let sql = "SELECT f.name, l.run_started, r.added, l.is_dequeued
-         FROM listing AS l JOIN run AS r USING (fetcher_id, run_started) JOIN fetcher AS f USING (fetcher_id)
-         WHERE l.attr_path = $1 AND NOT r.is_deleted ORDER BY l.run_started DESC, f.name LIMIT $2";
-    let read = |row: &_| {
-        let run = RunId { fetcher: get(row, 0)?, started: get(row, 1)? };
-        Ok(ListedRow { run, added: get(row, 2)?, handed_out: get(row, 3)? })
-    };
-    question.rows(sql, vec![Box::new(attr_path), Box::new(LISTED_MAX)], read).await
 }
 
 /// Bumped groups come before all others.
@@ -60,6 +46,7 @@ async fn waiting(
         include_str!("../sql/inspect/waiting_groups.sql"),
         open_slots = OPEN_SLOTS,
         bumped = BUMPED,
+        payload_chars = PAYLOAD_CHARS_MAX,
         never = NEVER
     );
     let read = |row: &_| {
@@ -98,8 +85,8 @@ async fn groups_before(
 ) -> Result<u64, StorageError> {
     let sql = format!(
         include_str!("../sql/inspect/groups_before.sql"),
+        views = views(),
         open_slots = OPEN_SLOTS,
-        newest = NEWEST,
         never = NEVER,
         class = class("g.attr_path", "f.name")
     );

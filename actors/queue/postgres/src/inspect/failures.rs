@@ -1,12 +1,8 @@
-//! Failed jobs in the order of their numbers, for readers that must miss none (CONTRACT QD17).
+//! Numbers of failed jobs, for readers that must miss none (CONTRACT QD17).
 
-use super::question::{Question, rows};
-use super::sql::within;
-use crate::{error::storage_error, server_session::Session, session::get};
-use orchestrator_queue_rules::storage::{FailedJob, StorageError};
+use crate::{error::storage_error, server_session::Session};
+use orchestrator_queue_rules::storage::{FAILURES_KEPT, StorageError};
 
-/// Fewest rows that are kept.
-const FAILURES_KEPT: i64 = 10_000;
 /// Maximum number of rows that get numbers at a time, oldest first.
 const NUMBERED_MAX: i64 = 10_000;
 
@@ -27,23 +23,4 @@ pub(super) async fn number(session: &mut Session, time_limit: &str) -> Result<()
     ];
     let numbered = session.0.transaction("numbering failed jobs", &opening, commands).await;
     numbered.map(drop).map_err(storage_error)
-}
-
-pub(super) async fn failures(
-    question: &mut Question<'_>,
-    after: i64,
-    limit: usize,
-) -> Result<Vec<FailedJob>, StorageError> {
-    let sql = within("octet_length(attr_path)", include_str!("../sql/inspect/failures.sql"));
-    let read = |row: &_| {
-        Ok(FailedJob {
-            number: get(row, 0)?,
-            attr_path: get(row, 1)?,
-            exit_code: get(row, 2)?,
-            started: get(row, 3)?,
-            finished: get(row, 4)?,
-            fetcher: get(row, 5)?,
-        })
-    };
-    question.rows(sql, vec![Box::new(after), Box::new(rows(limit))], read).await
 }

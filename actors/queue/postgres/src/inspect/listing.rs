@@ -1,22 +1,13 @@
 //! All groups of the queue, for its page.
 
 use super::question::{Question, count};
-use super::{
-    counts,
-    sql::{BUMPED, NEVER, NEWEST, OPEN_SLOTS, class},
-};
+use super::sql::{BUMPED, NEVER, OPEN_SLOTS, class, views};
 use crate::session::get;
 use orchestrator_queue_rules::{
-    listing::{GroupState, ListedGroup, Listing, Pace},
-    storage::{LogRow, StorageError},
+    listing::{GROUPS_MAX, GroupState, LISTING_BYTES_MAX, ListedGroup, Listing},
+    storage::{LogRow, PAYLOAD_CHARS_MAX, StorageError},
 };
-
-/// Maximum number of groups in a listing.
-const GROUPS_MAX: usize = 200_000;
-/// Maximum size of the texts in a listing, in bytes.
-const LISTING_BYTES_MAX: usize = 64 << 20;
-/// Time over which the pace of hand-outs is measured, in seconds.
-const PACE_SECS: i64 = 6 * 3_600;
+use orchestrator_queue_store::questions;
 
 /// Reads all rows.
 pub(super) async fn listing(question: &mut Question<'_>, now: i64) -> Result<Listing, StorageError> {
@@ -24,8 +15,9 @@ pub(super) async fn listing(question: &mut Question<'_>, now: i64) -> Result<Lis
         question.rows("SELECT DISTINCT name FROM fetcher ORDER BY name", Vec::new(), |row| get(row, 0));
     let fetchers = fetchers.await?;
     let (groups, is_cut) = groups(question, now).await?;
-    let counts = counts::counts(question).await?;
-    Ok(Listing { at: now, paused: false, counts, pace: pace(question, now).await?, fetchers, groups, is_cut })
+    let counts = question.single(&questions::counts()).await?;
+    let pace = question.single(&questions::pace(now)).await?;
+    Ok(Listing { at: now, paused: false, counts, pace, fetchers, groups, is_cut })
 }
 
 /// Groups that can be handed out in their order, then blocked ones, then those handed out, latest first. The
@@ -42,9 +34,10 @@ async fn groups(question: &mut Question<'_>, now: i64) -> Result<(Vec<ListedGrou
     .map(|state| state as i32);
     let sql = format!(
         include_str!("../sql/inspect/listing.sql"),
+        views = views(),
         open_slots = OPEN_SLOTS,
         bumped = BUMPED,
-        newest = NEWEST,
+        payload_chars = PAYLOAD_CHARS_MAX,
         never = NEVER,
         class = class("g.attr_path", "f.name"),
         bytes_max = LISTING_BYTES_MAX,
@@ -91,17 +84,4 @@ async fn groups(question: &mut Question<'_>, now: i64) -> Result<(Vec<ListedGrou
         group.position = (group.state == GroupState::Waiting).then_some(position);
     }
     Ok((groups, is_cut))
-}
-
-/// Counts the hand-outs of the last hours: those with an attempt, and those that only the log knows.
-async fn pace(question: &mut Question<'_>, now: i64) -> Result<Pace, StorageError> {
-    let sql = "SELECT count(*), min(started) FROM (
-             SELECT started, attr_path FROM log WHERE started BETWEEN $1 AND $2
-             UNION SELECT started, attr_path FROM attempt WHERE started BETWEEN $1 AND $2) AS h";
-    let from = now.saturating_sub(PACE_SECS);
-    let read = |row: &_| {
-        let first: Option<i64> = get(row, 1)?;
-        Ok(Pace { handed_out: count(row, 0)?, secs: now.saturating_sub(first.unwrap_or(now)) })
-    };
-    question.row(sql, vec![Box::new(from), Box::new(now)], read).await
 }

@@ -1,12 +1,14 @@
 //! Questions about the jobs that are next.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use jiff::Timestamp;
-use orchestrator_queue_rules::storage::{HeldJobs, Pattern, Peeked, RunId, StorageError, Waiting};
+use orchestrator_queue_rules::storage::{
+    ANSWER_BYTES_MAX, HeldJobs, NextJobs, PAYLOAD_CHARS_MAX, Pattern, Peeked, RunId, StorageError, Waiting,
+};
 
 use super::question::{Question, rows};
-use super::sql::{ANSWER_BYTES_MAX, BUMPED, OPEN_SLOTS, like};
+use super::sql::{BUMPED, OPEN_SLOTS};
 use crate::session::get;
 
 pub(super) const FREE: &str = include_str!("../sql/inspect/free_groups.sql");
@@ -22,34 +24,27 @@ pub(super) async fn peek(
         open_slots = OPEN_SLOTS,
         bumped = BUMPED,
         free = FREE,
-        bytes_max = ANSWER_BYTES_MAX
+        bytes_max = ANSWER_BYTES_MAX,
+        payload_chars = PAYLOAD_CHARS_MAX
     );
-    let (since, like) = (question.held_since(now), like(pattern));
-    let next = question.rows(sql, vec![Box::new(since), Box::new(rows(limit)), Box::new(like)], |row| {
+    let (since, pattern) = (question.held_since(now), pattern.map(|pattern| pattern.as_str().to_owned()));
+    let next = question.rows(sql, vec![Box::new(since), Box::new(rows(limit)), Box::new(pattern)], |row| {
         let run = RunId { fetcher: get(row, 4)?, started: get(row, 5)? };
         let job = Peeked { attr_path: get(row, 2)?, payload: get(row, 3)?, run, last_started: get(row, 6)? };
         Ok((get::<i16>(row, 0)?, get::<i64>(row, 1)?, job))
     });
-    let (mut jobs, mut paths, mut bytes) = (Vec::new(), HashSet::new(), 0);
-    let mut begun: HashMap<i16, i64> = HashMap::new();
+    let (mut jobs, mut begun) = (NextJobs::new(limit), HashMap::<i16, i64>::new());
     for (class, slots, job) in next.await? {
-        if jobs.len() == limit {
+        if jobs.is_full() {
             break;
         }
         let begun = begun.entry(class).or_default();
-        // The first job of a path holds the others.
-        if paths.contains(&job.attr_path) || *begun == slots {
-            continue;
+        if !jobs.holds(&job.attr_path) && *begun < slots {
+            *begun += 1;
+            jobs.push(job);
         }
-        *begun += 1;
-        paths.insert(job.attr_path.clone());
-        bytes += job.attr_path.len() + job.payload.len() + job.run.fetcher.len();
-        if bytes > ANSWER_BYTES_MAX {
-            break;
-        }
-        jobs.push(job);
     }
-    Ok(jobs)
+    Ok(jobs.jobs)
 }
 
 pub(super) async fn waiting(question: &mut Question<'_>, now: i64) -> Result<Waiting, StorageError> {

@@ -1,11 +1,22 @@
 //! Answers to questions of operators.
 
+use std::collections::HashSet;
+
 use orchestrator_text::TIME;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Limit, Pattern, RunId, RunState};
 use crate::unserved::Unserved;
+
+/// Maximum size of the texts in an answer, in bytes. Rows beyond it are left out.
+pub const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Maximum number of rows that list a path in an answer.
+pub const LISTED_MAX: usize = 100;
+/// Maximum length of a payload in an answer, in characters.
+pub const PAYLOAD_CHARS_MAX: usize = 500;
+/// Fewest failed jobs that a store keeps.
+pub const FAILURES_KEPT: i64 = 10_000;
 
 /// A run with the number of its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +46,45 @@ pub struct Peeked {
     /// Time of the path's last hand-out, in unix seconds.
     #[schemars(extend("format" = TIME))]
     pub last_started: Option<i64>,
+}
+
+/// Jobs that are handed out next, up to a number and [`ANSWER_BYTES_MAX`].
+#[derive(Debug)]
+pub struct NextJobs {
+    /// In the order of hand-outs.
+    pub jobs: Vec<Peeked>,
+    paths: HashSet<String>,
+    bytes: usize,
+    limit: usize,
+}
+
+impl NextJobs {
+    /// At most `limit` jobs.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { jobs: Vec::new(), paths: HashSet::new(), bytes: 0, limit }
+    }
+
+    /// Returns true if no further job is read.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.jobs.len() == self.limit || self.bytes > ANSWER_BYTES_MAX
+    }
+
+    /// Returns true if a job of the path is among them: it holds the others.
+    #[must_use]
+    pub fn holds(&self, attr_path: &str) -> bool {
+        self.paths.contains(attr_path)
+    }
+
+    /// Adds a job, unless it is too large.
+    pub fn push(&mut self, job: Peeked) {
+        self.bytes += job.attr_path.len() + job.payload.len() + job.run.fetcher.len();
+        if self.bytes <= ANSWER_BYTES_MAX {
+            self.paths.insert(job.attr_path.clone());
+            self.jobs.push(job);
+        }
+    }
 }
 
 /// Jobs that wait for a worker.

@@ -1,27 +1,8 @@
-//! Questions about attempts and jobs in flight.
+//! Attempts of one attribute path.
 
 use super::super::attr;
-use super::rows::{ANSWER_BYTES_MAX, collect_within, rows};
-use orchestrator_queue_rules::storage::{Attempt, FailedAttempts, LogRow, Pattern};
-use rusqlite::{Connection, Row, Rows, params};
-
-/// At most `limit` jobs, those handed out first. Scans the log.
-pub(super) fn in_flight(
-    conn: &Connection,
-    pattern: Option<&Pattern>,
-    limit: usize,
-) -> rusqlite::Result<Vec<Attempt>> {
-    let mut statement = conn.prepare_cached(include_str!("../sql/inspect/in_flight.sql"))?;
-    collect(statement.query(params![rows(limit), pattern.map(Pattern::as_str)])?)
-}
-
-/// Newest first. Scans the log and the attempts.
-pub(super) fn failed(conn: &Connection, which: &FailedAttempts) -> rusqlite::Result<Vec<Attempt>> {
-    let mut statement = conn.prepare_cached(include_str!("../sql/inspect/failed_attempts.sql"))?;
-    let since = which.since.unwrap_or(i64::MIN);
-    let pattern = which.pattern.as_ref().map(Pattern::as_str);
-    collect(statement.query(params![since, which.exit_code, rows(which.limit), pattern])?)
-}
+use orchestrator_queue_rules::storage::{ANSWER_BYTES_MAX, Attempt, LogRow};
+use rusqlite::{Connection, params};
 
 /// Newest first, from the path's log row along the log rows that each attempt replaced.
 ///
@@ -58,31 +39,11 @@ pub(super) fn of_attr(conn: &Connection, attr_path: &str, limit: usize) -> rusql
             Some(row) => Some(LogRow { started: row.get(0)?, finished: None, exit_code: None }),
             None => None,
         };
-        size += bytes(&attempt);
+        size += attr_path.len() + attempt.fetcher.as_ref().map_or(0, String::len);
         if size > ANSWER_BYTES_MAX && !attempts.is_empty() {
             break;
         }
         attempts.push(attempt);
     }
     Ok(attempts)
-}
-
-fn collect(rows: Rows<'_>) -> rusqlite::Result<Vec<Attempt>> {
-    collect_within(ANSWER_BYTES_MAX, rows, attempt, bytes)
-}
-
-fn bytes(attempt: &Attempt) -> usize {
-    attempt.attr_path.len() + attempt.fetcher.as_ref().map_or(0, String::len)
-}
-
-fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
-    Ok(Attempt {
-        attr_path: row.get(0)?,
-        started: row.get(1)?,
-        finished: row.get(2)?,
-        exit_code: row.get(3)?,
-        fetcher: row.get(4)?,
-        connection: row.get(5)?,
-        instance: None,
-    })
 }

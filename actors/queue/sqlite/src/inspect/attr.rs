@@ -4,16 +4,12 @@ use super::super::groups::{self, NULL_KEY, to_key};
 use super::super::limited::Limited;
 use super::super::open::Options;
 use super::super::runs::Runs;
+use super::answer::{answer, payload_start};
 use super::ready_groups::ready_groups;
-use super::rows::payload_start;
 use super::{attempts, bumped};
-use orchestrator_queue_rules::storage::{
-    AttrReport, Class, GroupKey, ListedRow, RunId, Section, WaitingGroup, is_expired,
-};
+use orchestrator_queue_rules::storage::{AttrReport, Class, GroupKey, Section, WaitingGroup, is_expired};
+use orchestrator_queue_store::questions;
 use rusqlite::{Connection, params};
-
-/// Maximum number of rows that list a path in an answer.
-const LISTED_MAX: u32 = 100;
 
 /// Has up to `limit` attempts. Counts the groups before that of the path.
 pub(super) fn attr(
@@ -41,7 +37,7 @@ pub(super) fn attr(
         waiting.push(WaitingGroup { run, payload, position, is_limited });
     }
     Ok(AttrReport {
-        listed: listed(conn, attr_path)?,
+        listed: answer(conn, &questions::listed(attr_path))?,
         waiting,
         in_flight: in_flight.map(|job| {
             let until = job.started.saturating_add(hold_secs);
@@ -49,16 +45,6 @@ pub(super) fn attr(
         }),
         attempts,
     })
-}
-
-/// Newest runs first.
-fn listed(conn: &Connection, attr_path: &str) -> rusqlite::Result<Vec<ListedRow>> {
-    conn.prepare_cached(include_str!("../sql/inspect/listed_rows.sql"))?
-        .query_map(params![attr_path, LISTED_MAX], |row| {
-            let run = RunId { fetcher: row.get(0)?, started: row.get(1)? };
-            Ok(ListedRow { run, added: row.get(2)?, handed_out: row.get::<_, i64>(3)? != 0 })
-        })?
-        .collect()
 }
 
 /// Position from 1. Bumped groups come first.

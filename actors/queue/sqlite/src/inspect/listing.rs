@@ -5,21 +5,15 @@ use super::super::groups;
 use super::super::limited::Limited;
 use super::super::open::Options;
 use super::super::runs::Runs;
+use super::answer::{VIEWS, payload_start, rows, single};
 use super::bumped;
-use super::rows::{IS_NEWEST, counts, payload_start, rows};
 use orchestrator_queue_rules::{
-    listing::{GroupState, ListedGroup, Listing, Pace},
+    listing::{GROUPS_MAX, GroupState, LISTING_BYTES_MAX, ListedGroup, Listing},
     storage::{GroupKey, LogRow, Section, is_expired},
 };
+use orchestrator_queue_store::questions;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
-
-/// Maximum number of groups in a listing.
-const GROUPS_MAX: usize = 200_000;
-/// Maximum size of the texts in a listing, in bytes.
-const LISTING_BYTES_MAX: usize = 64 << 20;
-/// Time over which the pace of hand-outs is measured, in seconds.
-const PACE_SECS: i64 = 6 * 3_600;
 
 /// A ready group with its state.
 type Ready = (GroupKey, Section, GroupState);
@@ -43,8 +37,8 @@ pub(super) fn listing(conn: &Connection, options: &Options, now: i64) -> rusqlit
     Ok(Listing {
         at: now,
         paused: false,
-        counts: counts(conn)?,
-        pace: pace(conn, now)?,
+        counts: single(conn, &questions::counts())?,
+        pace: single(conn, &questions::pace(now))?,
         fetchers: reader.fetchers,
         groups: reader.groups,
         is_cut: reader.is_cut,
@@ -160,8 +154,8 @@ impl<'a> Reader<'a> {
     fn add_handed_out(&mut self) -> rusqlite::Result<()> {
         let conn = self.conn;
         let mut statement = conn.prepare_cached(&format!(
-            "SELECT q.attr_path, q.fetcher_id, q.rowid FROM queue AS q
-             WHERE q.is_dequeued <> 0 AND {IS_NEWEST} ORDER BY q.last_started DESC"
+            "{VIEWS} SELECT q.attr_path, q.fetcher_id, q.id FROM newest AS q
+             WHERE q.is_dequeued <> 0 ORDER BY q.last_started DESC"
         ))?;
         let mut found = statement.query([])?;
         while let Some(row) = found.next()? {
@@ -204,19 +198,4 @@ impl<'a> Reader<'a> {
         self.groups.push(ListedGroup { attr_path, fetcher, payload, state, position, last, attempts });
         Ok(true)
     }
-}
-
-/// Counts the hand-outs of the last hours: those with an attempt, and those that only the log knows.
-fn pace(conn: &Connection, now: i64) -> rusqlite::Result<Pace> {
-    conn.query_row(
-        "SELECT count(*), min(started) FROM (
-             SELECT started, attr_path FROM log WHERE started BETWEEN ?1 AND ?2
-             UNION SELECT started, attr_path FROM orchestrator_attempt WHERE started BETWEEN ?1 AND ?2)",
-        [now.saturating_sub(PACE_SECS), now],
-        |row| {
-            let first: Option<i64> = row.get(1)?;
-            let handed_out = row.get::<_, i64>(0)?.unsigned_abs();
-            Ok(Pace { handed_out, secs: now.saturating_sub(first.unwrap_or(now)) })
-        },
-    )
 }

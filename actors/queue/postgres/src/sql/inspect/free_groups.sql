@@ -8,12 +8,12 @@ free AS (
         (SELECT r.started_key, g.order_jitter, g.attr_path, g.fetcher_id, g.run_started, g.payload_id
          FROM ready AS r CROSS JOIN LATERAL (
              SELECT * FROM ready_groups(ARRAY[r.attr_path]) AS g WHERE g.class = r.class ORDER BY g.fetcher_id LIMIT 1) AS g
-         WHERE r.class = p.class AND ($3::text IS NULL OR r.attr_path LIKE $3)
+         WHERE r.class = p.class AND path_matches($3, r.attr_path)
              AND NOT EXISTS (SELECT 1 FROM in_flight AS h WHERE h.attr_path = r.attr_path AND h.is_held)
          ORDER BY r.started_key, r.order_jitter, r.attr_path LIMIT $2)
         UNION ALL
         (SELECT h.started, g.order_jitter, g.attr_path, g.fetcher_id, g.run_started, g.payload_id
          FROM in_flight AS h CROSS JOIN LATERAL (
              SELECT * FROM ready_groups(ARRAY[h.attr_path]) AS g WHERE g.class = p.class ORDER BY g.fetcher_id LIMIT 1) AS g
-         WHERE CASE WHEN h.is_held THEN h.started END < $1 AND ($3::text IS NULL OR h.attr_path LIKE $3)
+         WHERE CASE WHEN h.is_held THEN h.started END < $1 AND path_matches($3, h.attr_path)
          ORDER BY CASE WHEN h.is_held THEN h.started END, g.order_jitter, g.attr_path LIMIT $2)) AS w)

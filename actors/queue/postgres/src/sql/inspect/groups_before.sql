@@ -2,9 +2,9 @@
 -- earliest start of a job whose hold is not over.
 --
 -- Locks nothing. Reads all rows; computes classes only while a limit is reached.
-WITH {open_slots}
+{views}, {open_slots}
 SELECT count(*)
-FROM {newest} AS g JOIN fetcher AS f USING (fetcher_id) LEFT JOIN log ON log.attr_path = g.attr_path
+FROM newest AS g JOIN fetcher AS f USING (fetcher_id) LEFT JOIN log ON log.attr_path = g.attr_path
 WHERE NOT g.is_dequeued AND (coalesce(log.started, {never}), g.order_jitter, g.attr_path) < ($2, $3, $4)
     AND NOT EXISTS (SELECT 1 FROM in_flight AS h WHERE h.attr_path = g.attr_path AND h.is_held AND h.started >= $1)
     AND (NOT EXISTS (SELECT 1 FROM open_slots WHERE slots = 0)

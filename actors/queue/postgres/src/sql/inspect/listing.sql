@@ -2,7 +2,7 @@
 -- a job whose hold is not over; `$2` is the number of groups.
 --
 -- Locks nothing. Reads all rows; computes classes only while a limit is reached. The first group that does not fit is read, too.
-WITH {open_slots}, {bumped}, listed AS (
+{views}, {open_slots}, {bumped}, stated AS (
     SELECT g.attr_path, g.fetcher_id, g.payload_id, g.order_jitter, g.is_dequeued, f.index, log.started, log.finished,
         log.exit_code, CASE
             WHEN g.is_dequeued AND log.started < $1 AND log.finished IS NULL THEN {unanswered}
@@ -13,13 +13,13 @@ WITH {open_slots}, {bumped}, listed AS (
             WHEN {class} IN (SELECT p.class FROM open_slots AS p WHERE p.slots > 0) THEN {waiting}
             ELSE {limited}
         END AS state
-    FROM {newest} AS g
+    FROM newest AS g
         JOIN (SELECT fetcher_id, name, dense_rank() OVER (ORDER BY name) - 1 AS index FROM fetcher) AS f USING (fetcher_id)
         LEFT JOIN log ON log.attr_path = g.attr_path
         LEFT JOIN in_flight AS h ON h.attr_path = g.attr_path AND h.is_held AND h.started >= $1
 ), ordered AS (
-    SELECT g.*, left(p.payload, 500) AS payload
-    FROM listed AS g JOIN payload AS p USING (payload_id)
+    SELECT g.*, left(p.payload, {payload_chars}) AS payload
+    FROM stated AS g JOIN payload AS p USING (payload_id)
         LEFT JOIN bumped AS b ON b.attr_path = g.attr_path AND b.fetcher_id = g.fetcher_id
     ORDER BY g.is_dequeued, g.state <> {waiting}, b.bump_order NULLS LAST,
         CASE WHEN g.is_dequeued THEN -g.started ELSE coalesce(g.started, {never}) END, g.order_jitter, g.attr_path,

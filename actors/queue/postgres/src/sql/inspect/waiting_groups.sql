@@ -6,7 +6,7 @@ WITH {open_slots}, {bumped}, mine AS MATERIALIZED (
     SELECT g.*, p.slots, coalesce(log.started, {never}) AS started_key, EXISTS (
         SELECT 1 FROM in_flight AS h WHERE h.attr_path = g.attr_path AND h.is_held AND h.started >= $1) AS is_held
     FROM ready_groups(ARRAY[$2]) AS g JOIN open_slots AS p USING (class) LEFT JOIN log ON log.attr_path = g.attr_path)
-SELECT f.name, m.run_started, left(p.payload, 500), m.slots = 0, m.is_held, m.started_key, m.order_jitter,
+SELECT f.name, m.run_started, left(p.payload, {payload_chars}), m.slots = 0, m.is_held, m.started_key, m.order_jitter,
     (SELECT b.bump_order FROM bumped AS b WHERE b.attr_path = m.attr_path AND b.fetcher_id = m.fetcher_id),
     (SELECT count(*) FROM mine AS o WHERE o.fetcher_id < m.fetcher_id AND o.slots > 0)
         + (SELECT count(*) FROM bumped AS b LEFT JOIN log ON log.attr_path = b.attr_path

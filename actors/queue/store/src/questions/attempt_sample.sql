@@ -1,6 +1,5 @@
--- Ends since `$1` and in the last hour, since `$2`, of jobs that were handed out again: an attempt began after the end of the one before it.
---
--- Locks nothing. Reads the partitions of attempts of the last day.
+-- Ends since `$1` and in the last hour, since `$2`, of jobs that were handed out again: an attempt began after the end of the one before it. Reads
+-- the attempts since `$1`, which each store finds by their times.
 SELECT count(*) FILTER (WHERE previous_finished >= $1 AND previous_exit_code = 0),
     count(*) FILTER (WHERE previous_finished >= $1 AND previous_exit_code <> 0),
     count(*) FILTER (WHERE previous_finished >= $2 AND previous_exit_code IS NOT NULL),
