@@ -9,6 +9,7 @@ mod load;
 mod pipeline;
 mod producer;
 mod provenance;
+mod questions;
 mod queue;
 mod shared_queue;
 mod stall;
@@ -99,6 +100,8 @@ enum Bench {
     Relay(ingester::Relay),
     /// The queue on PostgreSQL, beside a bare client and other queues; not part of `all`
     SharedQueue(shared_queue::Options),
+    /// Questions of operators to both stores; not part of `all`
+    Questions(questions::Options),
     /// Restart to the first answer, and memory
     Restart {
         #[arg(long, default_value_t = 1_000_000)]
@@ -133,6 +136,7 @@ fn main() -> Result<()> {
         Bench::Pipeline(ref options) => print(&pipeline::run(&arguments.binary, options)?),
         Bench::Console(ref options) => print(&console::run(&arguments.binary, options)?),
         Bench::SharedQueue(ref options) => print(&shared_queue::run(&arguments.binary, options)?),
+        Bench::Questions(ref options) => print(&questions::run(options)?),
         Bench::ConnectionFlood => print(&connection_flood::run(&arguments.binary)?),
         ref one => arguments.report(one),
     }
@@ -196,6 +200,7 @@ impl Arguments {
             | Bench::Pipeline(_)
             | Bench::Producer(_)
             | Bench::SharedQueue(_)
+            | Bench::Questions(_)
             | Bench::FaktorySink(_) => Ok(json!({})),
             Bench::Workers { workers } => program.workers(workers, false, commits),
             Bench::Oneshot => program.workers(8, true, commits),
