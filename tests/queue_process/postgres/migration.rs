@@ -106,7 +106,8 @@ impl Move {
         }
         running.kill_nine();
         let reached = done();
-        assert!((at..=self.all()).contains(&reached), "it was killed in the middle: {reached}");
+        // Nothing counts as done once the target is a queue.
+        assert!(reached >= at, "it was killed in the middle: {reached}");
     }
 
     /// Runs the migration and returns the checksum of all tables.
@@ -117,11 +118,6 @@ impl Move {
         let checksum = out.lines().find_map(|line| line.strip_prefix("all")).expect("a checksum").trim();
         eprintln!("{} of {} rows in {:?}\n{err}{out}", arguments[3], self.rows, begun.elapsed());
         checksum.to_owned()
-    }
-
-    /// Rows of files and of the log.
-    fn all(&self) -> u64 {
-        self.rows + self.rows / 4
     }
 
     /// Numbers of copied rows: while the log is copied, and the rows of files.
