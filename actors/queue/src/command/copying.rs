@@ -1,4 +1,4 @@
-//! What `queue migrate`, `queue dump` and `queue load` have in common.
+//! Thread, errors and table of the commands `queue migrate`, `queue dump` and `queue load`.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ pub(super) fn failed(action: &str, error: &StorageError) -> CommandError {
     CommandError::Local(format!("cannot {action}: {error}{cause}"))
 }
 
-/// Table of what was copied. `heading` is that of the checksums.
+/// Table of the copied rows. `heading` is that of the checksums.
 pub(super) fn table(report: &Report, heading: &str) -> String {
     let mut text = format!("TABLE          ROWS  {heading}\n");
     for (table, rows, checksum) in &report.tables {

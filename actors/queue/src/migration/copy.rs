@@ -19,7 +19,7 @@ pub(crate) struct Names {
     pub(crate) command: String,
 }
 
-/// What was copied.
+/// Numbers and checksums of the rows that were copied.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Report {
     /// Name, number of rows and checksum of each table. The checksum is the SHA-256 of the table's lines in a

@@ -1,7 +1,6 @@
 //! Deliveries of hand-outs.
 
-/// What is recorded of the delivery of a hand-out: the column `delivered` of its record in each store, whose
-/// values have this order.
+/// Record of the delivery of a hand-out: the values of the column `delivered` in each store, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Delivery {
     /// The job was done before the delivery was recorded. The DONE may belong to an earlier hand-out, so the
