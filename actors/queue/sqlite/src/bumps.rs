@@ -2,7 +2,7 @@
 //!
 //! A bump is kept as long as the record of its hand-out, so that an undone hand-out does not use it up.
 
-use orchestrator_queue_rules::storage::{BUMPS_MAX, Delivery, HandoutId};
+use orchestrator_queue_rules::storage::{BUMPS_MAX, HandoutId};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 
@@ -106,10 +106,8 @@ impl Bumps {
 /// Removes bumps whose hand-outs have no record any more.
 pub(super) fn forget_used(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute(
-        &Delivery::in_sql(
-            "DELETE FROM orchestrator_bump WHERE handout_id IS NOT NULL
-                 AND handout_id NOT IN (SELECT handout_id FROM orchestrator_handout WHERE delivered = $pending)",
-        ),
+        delivery_sql!("DELETE FROM orchestrator_bump WHERE handout_id IS NOT NULL
+                 AND handout_id NOT IN (SELECT handout_id FROM orchestrator_handout WHERE delivered = $pending)"),
         [],
     )?;
     Ok(())

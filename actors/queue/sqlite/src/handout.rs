@@ -72,9 +72,9 @@ fn restore_expired(
     state: &mut AttrState,
 ) -> rusqlite::Result<()> {
     let kept: Option<i64> = conn
-        .prepare_cached(&Delivery::in_sql(
+        .prepare_cached(delivery_sql!(
             "SELECT handout_id FROM orchestrator_handout
-                 WHERE attr_path = ?1 AND started = ?2 AND delivered = $redeliver",
+                 WHERE attr_path = ?1 AND started = ?2 AND delivered = $redeliver"
         ))?
         .query_row(params![attr_path, started], |row| row.get(0))
         .optional()?;
@@ -124,8 +124,8 @@ pub(super) fn delivered(
 ) -> rusqlite::Result<bool> {
     let redeliver = redeliver || view.runs.has_owners() && is_of_owner(conn, view, handout)?;
     let changed = conn
-        .prepare_cached(&Delivery::in_sql(
-            "UPDATE orchestrator_handout SET delivered = ?2 WHERE handout_id = ?1 AND delivered = $pending",
+        .prepare_cached(delivery_sql!(
+            "UPDATE orchestrator_handout SET delivered = ?2 WHERE handout_id = ?1 AND delivered = $pending"
         ))?
         .execute([handout.0, (if redeliver { Delivery::Redeliver } else { Delivery::Final }) as i64])?;
     Ok(changed > 0 || forget_done(conn, handout)?)
@@ -147,8 +147,8 @@ fn forget(conn: &Connection, handout: HandoutId) -> rusqlite::Result<()> {
 /// Deletes the record of a job that was done before its delivery was recorded. Returns false for another job.
 fn forget_done(conn: &Connection, handout: HandoutId) -> rusqlite::Result<bool> {
     let deleted = conn
-        .prepare_cached(&Delivery::in_sql(
-            "DELETE FROM orchestrator_handout WHERE handout_id = ?1 AND delivered = $done_first",
+        .prepare_cached(delivery_sql!(
+            "DELETE FROM orchestrator_handout WHERE handout_id = ?1 AND delivered = $done_first"
         ))?
         .execute([handout.0])?;
     Ok(deleted > 0)
@@ -158,13 +158,13 @@ fn forget_done(conn: &Connection, handout: HandoutId) -> rusqlite::Result<bool> 
 /// repeated one of an earlier hand-out, and nobody may have this one.
 pub(super) fn done(conn: &Connection, view: &mut View, attr_path: &str) -> rusqlite::Result<()> {
     let ended = conn
-        .prepare_cached(&Delivery::in_sql(
-            "DELETE FROM orchestrator_handout WHERE attr_path = ?1 AND delivered > $pending",
+        .prepare_cached(delivery_sql!(
+            "DELETE FROM orchestrator_handout WHERE attr_path = ?1 AND delivered > $pending"
         ))?
         .execute([attr_path])?;
     if ended == 0 {
-        conn.prepare_cached(&Delivery::in_sql(
-            "UPDATE orchestrator_handout SET delivered = $done_first WHERE attr_path = ?1",
+        conn.prepare_cached(delivery_sql!(
+            "UPDATE orchestrator_handout SET delivered = $done_first WHERE attr_path = ?1"
         ))?
         .execute([attr_path])?;
     }
@@ -182,9 +182,9 @@ pub(super) fn forget_attr(conn: &Connection, view: &mut View, attr_path: &str) -
 /// out again.
 pub(super) fn forget_delivered(conn: &Connection, redeliver: bool) -> rusqlite::Result<()> {
     conn.execute(
-        &Delivery::in_sql(
+        delivery_sql!(
             "DELETE FROM orchestrator_handout WHERE delivered = $final OR delivered = $redeliver AND NOT ?1
-                 AND fetcher_id NOT IN (SELECT fetcher_id FROM fetchers WHERE instr(name, '.') > 0)",
+                 AND fetcher_id NOT IN (SELECT fetcher_id FROM fetchers WHERE instr(name, '.') > 0)"
         ),
         [redeliver],
     )?;
@@ -219,9 +219,9 @@ pub(super) fn undo(conn: &Connection, view: &mut View, handout: HandoutId) -> ru
 
 pub(super) fn undo_undelivered(conn: &Connection, view: &mut View) -> rusqlite::Result<usize> {
     let ids: Vec<i64> = conn
-        .prepare_cached(&Delivery::in_sql(
+        .prepare_cached(delivery_sql!(
             "SELECT handout_id FROM orchestrator_handout
-                 WHERE delivered <= $pending ORDER BY handout_id DESC",
+                 WHERE delivered <= $pending ORDER BY handout_id DESC"
         ))?
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
@@ -242,9 +242,9 @@ pub(super) fn release_expired(
 ) -> rusqlite::Result<()> {
     for _ in 0..RELEASES {
         let oldest: Option<(i64, i64)> = conn
-            .prepare_cached(&Delivery::in_sql(
+            .prepare_cached(delivery_sql!(
                 "SELECT handout_id, started FROM orchestrator_handout
-                     WHERE delivered = $redeliver ORDER BY started LIMIT 1",
+                     WHERE delivered = $redeliver ORDER BY started LIMIT 1"
             ))?
             .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;

@@ -5,6 +5,15 @@
 //! `orchestrator_ready` lists the groups that can be handed out in order, so that a dequeue never
 //! scans others. Triggers update it when other programs write.
 
+/// SQL with the values of deliveries, see `Delivery::in_sql`. Composed once: a hand-out runs four of these.
+macro_rules! delivery_sql {
+    ($sql:literal) => {{
+        static SQL: std::sync::LazyLock<String> =
+            std::sync::LazyLock::new(|| orchestrator_queue_rules::storage::Delivery::in_sql($sql));
+        SQL.as_str()
+    }};
+}
+
 mod attempts;
 mod attr;
 mod bumps;

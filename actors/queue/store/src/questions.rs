@@ -21,7 +21,7 @@ mod query;
 mod sample;
 
 pub use self::{
-    query::{Param, Query},
+    query::{Param, Query, with_views},
     sample::{AttemptSample, LogSample, WaitingSample, attempt_sample, log_sample, sample},
 };
 

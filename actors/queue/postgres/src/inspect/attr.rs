@@ -7,7 +7,7 @@ use orchestrator_queue_store::questions;
 use super::question::{Question, count};
 use super::{
     attempts,
-    sql::{BUMPED, NEVER, OPEN_SLOTS, class, views},
+    sql::{BUMPED, NEVER, OPEN_SLOTS, class, with_newest},
 };
 use crate::session::get;
 
@@ -85,7 +85,7 @@ async fn groups_before(
 ) -> Result<u64, StorageError> {
     let sql = format!(
         include_str!("../sql/inspect/groups_before.sql"),
-        views = views(),
+        newest = with_newest(),
         open_slots = OPEN_SLOTS,
         never = NEVER,
         class = class("g.attr_path", "f.name")

@@ -4,7 +4,7 @@ use orchestrator_queue_rules::storage::{InstanceRow, Sample, StorageError};
 use orchestrator_queue_store::questions::{self, WaitingSample};
 
 use super::question::{Question, count};
-use super::sql::views;
+use super::sql::with_newest;
 use crate::session::get;
 
 pub(super) async fn instances(question: &mut Question<'_>) -> Result<Vec<InstanceRow>, StorageError> {
@@ -25,7 +25,7 @@ pub(super) async fn instances(question: &mut Question<'_>) -> Result<Vec<Instanc
 
 /// Reads all rows, the log and the attempts of a day.
 pub(super) async fn sample(question: &mut Question<'_>, now: i64) -> Result<Sample, StorageError> {
-    let sql = format!("{} SELECT count(*), min(added) FROM newest WHERE NOT is_dequeued", views());
+    let sql = format!("{} SELECT count(*), min(added) FROM newest WHERE NOT is_dequeued", with_newest());
     let read = |row: &_| Ok(WaitingSample { groups: count(row, 0)?, oldest: get(row, 1)? });
     let waiting = question.row(sql, Vec::new(), read).await?;
     let log = question.single(&questions::log_sample(now)).await?;

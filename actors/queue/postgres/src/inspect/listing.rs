@@ -1,7 +1,7 @@
 //! All groups of the queue, for its page.
 
 use super::question::{Question, count};
-use super::sql::{BUMPED, NEVER, OPEN_SLOTS, class, views};
+use super::sql::{BUMPED, NEVER, OPEN_SLOTS, class, with_newest};
 use crate::session::get;
 use orchestrator_queue_rules::{
     listing::{GROUPS_MAX, GroupState, LISTING_BYTES_MAX, ListedGroup, Listing},
@@ -34,7 +34,7 @@ async fn groups(question: &mut Question<'_>, now: i64) -> Result<(Vec<ListedGrou
     .map(|state| state as i32);
     let sql = format!(
         include_str!("../sql/inspect/listing.sql"),
-        views = views(),
+        newest = with_newest(),
         open_slots = OPEN_SLOTS,
         bumped = BUMPED,
         payload_chars = PAYLOAD_CHARS_MAX,

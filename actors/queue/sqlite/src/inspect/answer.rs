@@ -8,7 +8,7 @@ use orchestrator_queue_store::{
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Error, Row, ToSql, params_from_iter};
 
-/// Common table expressions in front of a question.
+/// Views for questions of both stores.
 pub(super) const VIEWS: &str = include_str!("../sql/views.sql");
 
 /// Rows of the answer.

@@ -154,8 +154,9 @@ impl<'a> Reader<'a> {
     fn add_handed_out(&mut self) -> rusqlite::Result<()> {
         let conn = self.conn;
         let mut statement = conn.prepare_cached(&format!(
-            "{VIEWS} SELECT q.attr_path, q.fetcher_id, q.id FROM newest AS q
-             WHERE q.is_dequeued <> 0 ORDER BY q.last_started DESC"
+            "{} SELECT q.attr_path, q.fetcher_id, q.id FROM newest AS q
+             WHERE q.is_dequeued <> 0 ORDER BY q.last_started DESC",
+            questions::with_views(VIEWS, "newest")
         ))?;
         let mut found = statement.query([])?;
         while let Some(row) = found.next()? {

@@ -46,11 +46,11 @@ impl<T> Query<T> {
         Self { texts, ..self }
     }
 
-    /// Statement behind the store's `views`, common table expressions that begin with `WITH`. The caller
-    /// reads row by row, and stops when [`Query::bytes`] together exceed [`ANSWER_BYTES_MAX`].
+    /// Statement behind those of the store's views that it names, see [`with_views`]. The caller reads row by
+    /// row, and stops when [`Query::bytes`] together exceed [`ANSWER_BYTES_MAX`].
     #[must_use]
     pub fn sql(&self, views: &str) -> String {
-        format!("{views}{}", self.sql)
+        with_views(views, self.sql) + self.sql
     }
 
     /// As [`Query::sql`], for a server that sends whole answers: a last column is added, and rows beyond
@@ -63,9 +63,10 @@ impl<T> Query<T> {
         let sizes: Vec<_> =
             self.texts.iter().map(|(_, name)| format!("coalesce(octet_length({name}), 0)")).collect();
         format!(
-            "{views}SELECT * FROM (
+            "{}SELECT * FROM (
                  SELECT o.*, sum({}) OVER (ROWS UNBOUNDED PRECEDING) AS bytes FROM (\n{}) AS o) AS o
              WHERE bytes <= {ANSWER_BYTES_MAX}",
+            with_views(views, self.sql),
             sizes.join(" + "),
             self.sql
         )
@@ -84,6 +85,23 @@ impl<T> Query<T> {
     pub fn read(&self, row: Row) -> Result<T, String> {
         (self.read)(&mut Columns { values: row.into_iter(), next: 0 })
     }
+}
+
+/// Common table expressions in front of `sql`: those of `views` that it names, and those that they name. Each
+/// would be parsed and analysed, used or not. In `views`, blank lines stand between them, and each names only
+/// those before it.
+#[must_use]
+pub fn with_views(views: &str, sql: &str) -> String {
+    let (mut named, mut used) = (sql.to_owned(), Vec::new());
+    for view in views.split("\n\n").collect::<Vec<_>>().into_iter().rev() {
+        let definition = view.lines().find(|line| !line.starts_with("--"));
+        let name = definition.and_then(|line| line.split_once(" AS ")).map(|(name, _)| name);
+        if name.is_some_and(|name| named.contains(name)) {
+            named += view;
+            used.insert(0, view.trim_end());
+        }
+    }
+    if used.is_empty() { String::new() } else { format!("WITH RECURSIVE\n{}\n", used.join(",\n")) }
 }
 
 /// Columns of a row that are not read yet.

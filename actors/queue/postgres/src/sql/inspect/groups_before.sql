@@ -2,7 +2,7 @@
 -- earliest start of a job whose hold is not over.
 --
 -- Locks nothing. Reads all rows; computes classes only while a limit is reached.
-{views}, {open_slots}
+{newest}, {open_slots}
 SELECT count(*)
 FROM newest AS g JOIN fetcher AS f USING (fetcher_id) LEFT JOIN log ON log.attr_path = g.attr_path
 WHERE NOT g.is_dequeued AND (coalesce(log.started, {never}), g.order_jitter, g.attr_path) < ($2, $3, $4)

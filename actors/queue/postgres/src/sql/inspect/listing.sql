@@ -2,7 +2,7 @@
 -- a job whose hold is not over; `$2` is the number of groups.
 --
 -- Locks nothing. Reads all rows; computes classes only while a limit is reached. The first group that does not fit is read, too.
-{views}, {open_slots}, {bumped}, stated AS (
+{newest}, {open_slots}, {bumped}, stated AS (
     SELECT g.attr_path, g.fetcher_id, g.payload_id, g.order_jitter, g.is_dequeued, f.index, log.started, log.finished,
         log.exit_code, CASE
             WHEN g.is_dequeued AND log.started < $1 AND log.finished IS NULL THEN {unanswered}
