@@ -12,6 +12,9 @@ use super::{
 };
 use crate::subsystems::NAMES;
 
+/// Former names of keys, and their names now.
+const RENAMED: &[(&str, &str)] = &[("program", "argv")];
+
 /// Least similarity of two words for which one counts as a misspelling of the other: three letters of four.
 const MIN_SIMILARITY: f64 = 0.75;
 
@@ -47,8 +50,12 @@ fn outside_of_sections(name: &str, root: Rule<'_>) -> String {
     }
 }
 
-/// Known word that is most similar to `name`, else all known words, as part of a message.
+/// New name of a renamed key, else the known word that is most similar to `name`, else all known words, as
+/// part of a message.
 fn suggestion(name: &str, known: &[&str]) -> String {
+    if let Some((_, now)) = RENAMED.iter().find(|(former, now)| *former == name && known.contains(now)) {
+        return format!("its name is {now} now");
+    }
     let similarity = |word: &&str| strsim::normalized_damerau_levenshtein(name, word);
     let nearest = known.iter().copied().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
     match nearest.filter(|word| similarity(word) >= MIN_SIMILARITY) {

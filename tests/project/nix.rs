@@ -135,8 +135,7 @@ fn a_service_has_the_rights_that_its_subsystems_need() {
 /// The unit grants no more than the settings need: only the queue's own has no network.
 #[test]
 fn the_settings_choose_the_unit() {
-    const HOOK: &str =
-        r#"settings.hook = [ { name = "h"; on = "queue.failed"; program = [ "/bin/true" ]; } ];"#;
+    const HOOK: &str = r#"settings.hook = [ { name = "h"; on = "queue.failed"; argv = [ "/bin/true" ]; } ];"#;
     let provenance = r#"settings.provenance.routing = "binding";"#;
     let provenance_with_hook = format!("{HOOK} {provenance}");
     let cases = [

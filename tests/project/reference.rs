@@ -10,7 +10,7 @@ use std::{
 use orchestrator_harness::{CatalogEnv, Faktory, IngesterEnv, Instance, TestEnv, ZmtpPeer, eventually, http};
 use serde_json::json;
 
-const HOOK: &str = "[[hook]]\nname = \"h\"\non = \"queue.failed\"\nprogram = [\"/bin/true\"]\n";
+const HOOK: &str = "[[hook]]\nname = \"h\"\non = \"queue.failed\"\nargv = [\"/bin/true\"]\n";
 
 fn page(name: &str) -> String {
     let path = format!("{}/deploy/{name}", env!("CARGO_MANIFEST_DIR"));

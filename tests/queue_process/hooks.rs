@@ -188,7 +188,7 @@ fn a_program_is_told_which_subsystem_was_given_up_until_it_succeeds() {
     );
     let program = json!(["/bin/sh", "-c", script]);
     let _instance =
-        start(&site, &format!("[[hook]]\nname = \"ops\"\non = \"subsystem.gave_up\"\nprogram = {program}\n"));
+        start(&site, &format!("[[hook]]\nname = \"ops\"\non = \"subsystem.gave_up\"\nargv = {program}\n"));
     // A panic during the first start ends the process.
     eventually("all children to run", || site.snapshot().is_some_and(|tree| tree.runs()));
     site.exceed_restarts("provenance");
@@ -211,10 +211,10 @@ fn mistakes_of_hooks_are_told_before_the_start() {
     let hook = |name: &str, rest: &str| format!("[[hook]]\nname = \"{name}\"\n{rest}\n");
     for (text, said) in [
         (hook("a", "on = \"queue.lost\"\nurl = \"http://x\""), "hook.a.on"),
-        (hook("a", "on = \"queue.failed\""), "nothing receives the occurrences: set program or url"),
+        (hook("a", "on = \"queue.failed\""), "nothing receives the occurrences: set argv or url"),
         (hook("a", "on = \"queue.failed\"\nurl = \"ftp://S3CR3T\""), "hook.a.url"),
-        (hook("outbox", "on = \"queue.failed\"\nprogram = [\"true\"]"), "the name is taken"),
-        (hook("a", "program = [\"true\"]"), "hook.a.on"),
+        (hook("outbox", "on = \"queue.failed\"\nargv = [\"true\"]"), "the name is taken"),
+        (hook("a", "argv = [\"true\"]"), "hook.a.on"),
     ] {
         fs::write(&file, text).expect("write the configuration");
         let (code, out, err) = site.cli(&["check", "--config", "hooks.toml"]);

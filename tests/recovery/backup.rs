@@ -37,7 +37,7 @@ impl Site {
             "[queue]\ndatabase = '{}'\ninput_dir = '{}'\nsocket = '{}'\n
              [provenance]\ndead_letters = '{}'\nsqlite.path = '{}'\n
              [admin]\nlisten = ''\nunix_socket = '{}'\naudit_file = '{}'\n
-             [[hook]]\nname = 'failed'\non = 'queue.failed'\nprogram = ['/bin/true']\n{more}",
+             [[hook]]\nname = 'failed'\non = 'queue.failed'\nargv = ['/bin/true']\n{more}",
             path("queue.db"),
             path("fetchers"),
             path("worker.sock"),

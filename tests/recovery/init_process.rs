@@ -30,8 +30,7 @@ fn process_one_reaps_what_programs_leave_behind_and_passes_signals_on() {
     let hook = env.path().join("hook.sh");
     fs::write(&hook, HOOK).expect("write the hook");
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("make it executable");
-    let config =
-        format!("[[hook]]\nname = \"h\"\non = \"queue.failed\"\nprogram = [\"{}\"]\n", hook.display());
+    let config = format!("[[hook]]\nname = \"h\"\non = \"queue.failed\"\nargv = [\"{}\"]\n", hook.display());
     fs::write(env.path().join("c.toml"), config).expect("write the configuration");
     let run = env.command();
     let mut unshare = Command::new("unshare");

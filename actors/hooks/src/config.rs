@@ -30,7 +30,7 @@ pub struct HookConfig {
     /// occurrence, and at the fifth time it is put aside.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("format" = "command"))]
-    pub program: Vec<String>,
+    pub argv: Vec<String>,
     /// Address that the JSON is posted to, `http://host:port/path` or `https`, until it answers with a status
     /// from 200 to 299. An occurrence whose content it refuses five times, such as with 413, is put aside. A
     /// secret belongs into `headers_file`.
@@ -86,7 +86,7 @@ impl Default for HookConfig {
         Self {
             name: String::new(),
             on: HookEventKind::default(),
-            program: Vec::new(),
+            argv: Vec::new(),
             url: None,
             headers_file: None,
             ca_file: None,
@@ -103,8 +103,7 @@ impl HookConfig {
     pub(crate) fn receiver<'a>(&'a self, section: &'a str) -> ReceiverSettings<'a> {
         ReceiverSettings {
             section,
-            program_key: "program",
-            program: &self.program,
+            argv: &self.argv,
             url: self.url.as_deref(),
             headers_file: self.headers_file.as_deref(),
             ca_file: self.ca_file.as_deref(),
@@ -135,9 +134,7 @@ pub fn check(hooks: &[HookConfig]) -> Vec<String> {
         let receiver = hook.receiver(&section);
         errors.extend(receiver.check());
         if !receiver.is_set() {
-            errors.push(format!(
-                "{section}.program = []: nothing receives the occurrences: set program or url"
-            ));
+            errors.push(format!("{section}.argv = []: nothing receives the occurrences: set argv or url"));
         }
     }
     errors
@@ -148,7 +145,7 @@ mod tests {
     use super::*;
 
     fn hook(name: &str) -> HookConfig {
-        HookConfig { name: name.to_owned(), program: vec!["/bin/true".to_owned()], ..HookConfig::default() }
+        HookConfig { name: name.to_owned(), argv: vec!["/bin/true".to_owned()], ..HookConfig::default() }
     }
 
     #[test]
@@ -159,14 +156,14 @@ mod tests {
             hook("a"),
             hook("outbox"),
             hook("a/b"),
-            HookConfig { program: Vec::new(), ..hook("none") },
+            HookConfig { argv: Vec::new(), ..hook("none") },
             HookConfig { url: Some("http://x".to_owned()), ..hook("both") },
         ]);
         for (mistake, text) in mistakes.iter().zip([
             "hook.a.name = a: the name is taken",
             "hook.outbox.name = outbox: the name is taken",
             "hook.name = a/b: a name has letters",
-            "hook.none.program = []: nothing receives",
+            "hook.none.argv = []: nothing receives",
             "hook.both.url = ..: there is a program, too",
         ]) {
             assert!(mistake.starts_with(text), "{mistake}");

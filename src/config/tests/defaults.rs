@@ -57,7 +57,7 @@ fn is_unset(section: &str, line: &str) -> bool {
     const PLAN: [&str; 5] = ["argv", "columns", "cwd", "env", "env_pass"];
     const PRODUCER: [&str; 3] = ["queues", "job_types", "custom"];
     const ON_COMPLETE: [&str; 3] = ["argv", "url", "headers_file"];
-    const HOOK: [&str; 3] = ["program", "url", "headers_file"];
+    const HOOK: [&str; 3] = ["argv", "url", "headers_file"];
     let Some((key, _)) = line.split_once(" = ") else { return false };
     let here: &[&str] = match section.trim_matches(['[', ']']) {
         "provenance.exchange_ranges" => &EXCHANGES,

@@ -40,8 +40,8 @@ struct Output {
 
 impl Program {
     pub(super) fn new(settings: &ReceiverSettings<'_>) -> Self {
-        let key = format!("{}.{}", settings.section, settings.program_key);
-        Self { argv: settings.program.to_vec(), timeout: settings.timeout, key }
+        let key = format!("{}.argv", settings.section);
+        Self { argv: settings.argv.to_vec(), timeout: settings.timeout, key }
     }
 
     pub(super) fn name(&self) -> &str {

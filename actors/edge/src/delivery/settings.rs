@@ -9,10 +9,8 @@ use crate::http::Target;
 pub struct ReceiverSettings<'a> {
     /// Name of the section.
     pub section: &'a str,
-    /// Name of the key with the program.
-    pub program_key: &'static str,
     /// Program and arguments.
-    pub program: &'a [String],
+    pub argv: &'a [String],
     /// Address of a webhook.
     pub url: Option<&'a str>,
     /// File with additional secret headers, read for each request.
@@ -26,24 +24,24 @@ pub struct ReceiverSettings<'a> {
 impl ReceiverSettings<'_> {
     /// True with a program or a webhook.
     pub fn is_set(&self) -> bool {
-        !self.program.is_empty() || self.url.is_some()
+        !self.argv.is_empty() || self.url.is_some()
     }
 
     /// Errors that a schema cannot express, as `section.key = ..: text`. They repeat no value.
     pub fn check(&self) -> Vec<String> {
         let mut errors = Vec::new();
         let mut say = |key: &str, text: &str| errors.push(format!("{}.{key} = ..: {text}", self.section));
-        if let Some(program) = self.program.first() {
+        if let Some(program) = self.argv.first() {
             if program.is_empty() {
-                say(self.program_key, "name a program, e.g. [\"/usr/local/bin/notify\"]");
+                say("argv", "name a program, e.g. [\"/usr/local/bin/notify\"]");
             } else if program.contains('/') && !program.starts_with('/') {
-                say(self.program_key, "write the whole path of the program, or a name that is in PATH");
+                say("argv", "write the whole path of the program, or a name that is in PATH");
             }
-            if self.program.iter().any(|argument| argument.contains('\0')) {
-                say(self.program_key, "an argument cannot have a NUL: leave it out");
+            if self.argv.iter().any(|argument| argument.contains('\0')) {
+                say("argv", "an argument cannot have a NUL: leave it out");
             }
             if self.url.is_some() {
-                say("url", &format!("there is a program, too: leave out url or {}", self.program_key));
+                say("url", "there is a program, too: leave out url or argv");
             }
         }
         // The file with the authorities is read at the start.
@@ -69,8 +67,7 @@ mod tests {
     fn errors_name_the_key_and_repeat_no_value() {
         let none = ReceiverSettings {
             section: "hook",
-            program_key: "program",
-            program: &[],
+            argv: &[],
             url: None,
             headers_file: None,
             ca_file: None,
@@ -80,10 +77,10 @@ mod tests {
         let (program, url) = (words(&["/bin/secret"]), Some("http://secret"));
         let (empty, relative, nul) = (words(&[""]), words(&["secret/x"]), words(&["x", "\0"]));
         for (settings, said) in [
-            (ReceiverSettings { program: &empty, ..none }, "program = ..: name a program"),
-            (ReceiverSettings { program: &relative, ..none }, "program = ..: write the whole"),
-            (ReceiverSettings { program: &nul, ..none }, "program = ..: an arg"),
-            (ReceiverSettings { program: &program, url, ..none }, "url = ..: there is a program"),
+            (ReceiverSettings { argv: &empty, ..none }, "argv = ..: name a program"),
+            (ReceiverSettings { argv: &relative, ..none }, "argv = ..: write the whole"),
+            (ReceiverSettings { argv: &nul, ..none }, "argv = ..: an arg"),
+            (ReceiverSettings { argv: &program, url, ..none }, "url = ..: there is a program"),
             (ReceiverSettings { url: Some("ftp://secret"), ..none }, "url = ..: its scheme"),
             (ReceiverSettings { ca_file: Some(Path::new("/secret")), ..none }, "ca_file = ..: it is for url"),
             (
@@ -97,7 +94,7 @@ mod tests {
             assert!(!errors[0].contains("secret"), "{errors:?}");
         }
         assert!(!none.is_set() && none.check().is_empty());
-        for settings in [ReceiverSettings { program: &program, ..none }, ReceiverSettings { url, ..none }] {
+        for settings in [ReceiverSettings { argv: &program, ..none }, ReceiverSettings { url, ..none }] {
             assert!(settings.is_set() && settings.check().is_empty());
         }
     }

@@ -129,8 +129,7 @@ mod tests {
     async fn refusal(url: &str, timeout: Duration) -> String {
         let settings = ReceiverSettings {
             section: "hook",
-            program_key: "program",
-            program: &[],
+            argv: &[],
             url: Some(url),
             headers_file: None,
             ca_file: None,

@@ -52,8 +52,7 @@ impl OnCompleteConfig {
     pub(crate) fn receiver(&self) -> ReceiverSettings<'_> {
         ReceiverSettings {
             section: "producer.on_complete",
-            program_key: "argv",
-            program: &self.argv,
+            argv: &self.argv,
             url: self.url.as_deref(),
             headers_file: self.headers_file.as_deref(),
             ca_file: self.ca_file.as_deref(),
