@@ -18,7 +18,7 @@ use rustix::{
 
 use super::{
     manifest::Manifest,
-    reading::{self, Text},
+    reading::{self, ManifestText},
 };
 use crate::state_owner::{Failed, Owner};
 
@@ -50,7 +50,7 @@ pub(super) fn fill(directory: &File, owner: Owner) -> Result<()> {
 }
 
 /// Lets the owner restore the backup in `directory`.
-pub(super) fn send(directory: &Path, text: &Text, manifest: &Manifest, owner: Owner) -> Result<()> {
+pub(super) fn send(directory: &Path, text: &ManifestText, manifest: &Manifest, owner: Owner) -> Result<()> {
     let mut command = owner.command();
     let started = command.env(MARK, "1").stdin(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| owner.failed(error))?;
@@ -73,7 +73,7 @@ pub(super) fn send(directory: &Path, text: &Text, manifest: &Manifest, owner: Ow
     Ok(())
 }
 
-fn send_all(to: &mut impl Write, directory: &Path, text: &Text, manifest: &Manifest) -> Result<()> {
+fn send_all(to: &mut impl Write, directory: &Path, text: &ManifestText, manifest: &Manifest) -> Result<()> {
     to.write_all(&(text.bytes.len() as u64).to_le_bytes())?;
     to.write_all(&text.bytes)?;
     for file in manifest.files() {

@@ -19,7 +19,7 @@ use super::{
 const MANIFEST_MAX: u64 = 256 << 20;
 
 /// Text of a manifest, and the user to whom it belongs.
-pub(super) struct Text {
+pub(super) struct ManifestText {
     pub(super) bytes: Vec<u8>,
     pub(super) uid: u32,
 }
@@ -36,9 +36,9 @@ impl Backup {
         Self { directory: directory.to_owned(), is_stream }
     }
 
-    pub(super) fn manifest(&self) -> Result<Text> {
+    pub(super) fn manifest(&self) -> Result<ManifestText> {
         let path = self.directory.join(manifest::FILE);
-        let read = || -> Result<Text> {
+        let read = || -> Result<ManifestText> {
             let (mut bytes, mut uid) = (Vec::new(), 0);
             if self.is_stream {
                 let mut length = [0; 8];
@@ -49,7 +49,7 @@ impl Backup {
                 uid = metadata.uid();
                 file.take(MANIFEST_MAX).read_to_end(&mut bytes)?;
             }
-            Ok(Text { bytes, uid })
+            Ok(ManifestText { bytes, uid })
         };
         read()
             .with_context(|| format!("cannot read {}: name a directory that `backup` wrote", path.display()))

@@ -30,19 +30,19 @@ impl EntryOrder {
 /// An entry with a duplicate name is left out and reported.
 pub(super) fn to_tables(tree: &mut Value, rule: Rule<'_>, order: &mut EntryOrder) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
-    convert_to_tables(tree, rule, &Cursor::default(), order, &mut diagnostics);
+    convert_to_tables(tree, rule, &TreeCursor::default(), order, &mut diagnostics);
     diagnostics
 }
 
 /// Position in the tree.
 #[derive(Default)]
-struct Cursor {
+struct TreeCursor {
     path: String,
     /// True inside an entry.
     in_entry: bool,
 }
 
-impl Cursor {
+impl TreeCursor {
     fn key(&self, key: &str) -> Self {
         let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
         Self { path, in_entry: self.in_entry }
@@ -56,7 +56,7 @@ impl Cursor {
 fn convert_to_tables(
     tree: &mut Value,
     rule: Rule<'_>,
-    at: &Cursor,
+    at: &TreeCursor,
     order: &mut EntryOrder,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
@@ -78,7 +78,7 @@ fn convert_to_tables(
 fn table_of(
     entries: Vec<Value>,
     item: Rule<'_>,
-    at: &Cursor,
+    at: &TreeCursor,
     order: &mut EntryOrder,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Map<String, Value> {
@@ -105,10 +105,10 @@ fn table_of(
 /// Converts the tables of [`to_tables`] back into arrays. Sections are sorted by name; nested entries keep
 /// the order of the sources.
 pub(super) fn to_arrays(tree: &mut Value, rule: Rule<'_>, order: &EntryOrder) {
-    convert_to_arrays(tree, rule, &Cursor::default(), order);
+    convert_to_arrays(tree, rule, &TreeCursor::default(), order);
 }
 
-fn convert_to_arrays(tree: &mut Value, rule: Rule<'_>, at: &Cursor, order: &EntryOrder) {
+fn convert_to_arrays(tree: &mut Value, rule: Rule<'_>, at: &TreeCursor, order: &EntryOrder) {
     let ValueKind::Table(table) = &mut tree.kind else { return };
     for (key, value) in table {
         let Some(rule) = rule.key(key) else { continue };

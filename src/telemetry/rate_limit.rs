@@ -136,10 +136,10 @@ impl<S: Subscriber> Filter<S> for RateLimit {
             return true;
         }
         let target = match metadata.target() {
-            LOG_CRATE => Text::of(event, LOG_TARGET),
+            LOG_CRATE => FieldText::of(event, LOG_TARGET),
             target => target.to_owned(),
         };
-        self.admit((metadata.callsite(), target), Instant::now(), || Text::of(event, "message"))
+        self.admit((metadata.callsite(), target), Instant::now(), || FieldText::of(event, "message"))
     }
 }
 
@@ -149,12 +149,12 @@ fn burst(target: &str) -> u32 {
 }
 
 /// Text of one field of an event.
-struct Text {
+struct FieldText {
     field: &'static str,
     text: String,
 }
 
-impl Text {
+impl FieldText {
     fn of(event: &Event<'_>, field: &'static str) -> String {
         let mut text = Self { field, text: String::new() };
         event.record(&mut text);
@@ -162,7 +162,7 @@ impl Text {
     }
 }
 
-impl Visit for Text {
+impl Visit for FieldText {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         if field.name() == self.field {
             self.text = sanitize_to(format!("{value:?}"), EXAMPLE_MAX);

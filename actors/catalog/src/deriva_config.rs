@@ -28,7 +28,7 @@ pub(crate) const EXAMPLE: &str = r#"[{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct File {
+struct DerivaFile {
     server: Server,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn translate(text: &str, _file: &Path, context: &mut OriginalContext)
     };
     // A list of its values would fit the type, too.
     let object: Map<String, Value> = serde_json::from_str(text).map_err(invalid)?;
-    let File { server: Server { protocol, host, catalog_id } } =
+    let DerivaFile { server: Server { protocol, host, catalog_id } } =
         serde_json::from_value(Value::Object(object)).map_err(invalid)?;
     let mut section: Value = serde_json::from_str(EXAMPLE).map_err(invalid)?;
     let base = base(&protocol, &host, &catalog_id)

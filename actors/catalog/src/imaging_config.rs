@@ -18,7 +18,7 @@ const POLL_SECS_DEFAULT: u64 = 300;
 const TIMEOUT_SECS: u32 = 604_800;
 
 #[derive(Debug, Deserialize)]
-struct File {
+struct ImagingFile {
     deriva_imaging_server: String,
     catalog_number: Value,
     credentials_file: String,
@@ -40,7 +40,7 @@ pub(crate) fn translate(text: &str, file: &Path, context: &mut OriginalContext) 
     };
     // A list of its values would fit the type, too.
     let object: Map<String, Value> = serde_json::from_str(text).map_err(invalid)?;
-    let from: File = serde_json::from_value(Value::Object(object)).map_err(invalid)?;
+    let from: ImagingFile = serde_json::from_value(Value::Object(object)).map_err(invalid)?;
     let poll_secs = match context.variable(POLL_SECS) {
         None => POLL_SECS_DEFAULT,
         Some(secs) => {

@@ -36,7 +36,7 @@ pub struct Arguments {}
 
 /// Configuration file; keys of other programs are ignored.
 #[derive(Debug, Deserialize)]
-struct File {
+struct ConfigFile {
     provenance: Option<Provenance>,
 }
 
@@ -60,7 +60,7 @@ struct ClientFile {
 
 #[derive(Debug, Deserialize)]
 struct ClientProvenance {
-    storage: Client,
+    storage: ClientSection,
 }
 
 #[derive(Debug, Deserialize)]
@@ -75,7 +75,7 @@ struct Rabbitmq {
 /// an error.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Client {
+struct ClientSection {
     #[serde(rename = "cls")]
     _cls: String,
     url: Option<String>,
@@ -134,7 +134,7 @@ fn missing(what: &str) -> ProvenanceError {
 
 /// Server and client share this section.
 fn provenance(text: &str) -> Result<Provenance> {
-    let file: File = yaml::read(text).map_err(refused)?;
+    let file: ConfigFile = yaml::read(text).map_err(refused)?;
     file.provenance.ok_or_else(|| missing("provenance"))
 }
 

@@ -12,7 +12,7 @@ mod slices;
 mod sync_beside;
 mod turn;
 
-use ingest::{Ingest, Progress};
+use ingest::{Ingest, IngestProgress};
 use offers::{Offered, Offers};
 use orchestrator_queue_rules::storage::{HandoutId, Log, Operation, RunId, RunState, Storage, StorageError};
 use slices::Slices;
@@ -241,7 +241,7 @@ impl GroupCommit {
 
     /// Applies a committed turn, whose answers are durable. Returns the jobs that workers reported done.
     fn end(&mut self, mut turn: Turn, metrics: &StoreMetrics) -> Vec<FinishedJob> {
-        if matches!(turn.ingest, Progress::At(_)) {
+        if matches!(turn.ingest, IngestProgress::At(_)) {
             self.ingest_slices.took(turn.took);
         } else if turn.is_unsynced && turn.deleting {
             self.deletion_slices.took(turn.took);
@@ -271,8 +271,8 @@ impl GroupCommit {
         if let Some(waiting) = self.ingest.as_ref().filter(|_| !self.is_deletion_next()) {
             turn.ingest = waiting.step(store, self.ingest_slices.next(), &mut turn.rows)?;
         }
-        let is_blocked = matches!(turn.ingest, Progress::Blocked);
-        if is_blocked || (self.deleting && matches!(turn.ingest, Progress::Untouched)) {
+        let is_blocked = matches!(turn.ingest, IngestProgress::Blocked);
+        if is_blocked || (self.deleting && matches!(turn.ingest, IngestProgress::Untouched)) {
             turn.delete(store, self.deletion_slices.next(), has_new_requests)?;
         }
         Ok(())
@@ -294,15 +294,15 @@ impl GroupCommit {
         metrics.undone.add(turn.undone);
         metrics.rows.add(turn.rows);
         match turn.ingest {
-            Progress::Untouched | Progress::Blocked => {}
-            Progress::At(from) => self.ingest.iter_mut().for_each(|ingest| ingest.from = from),
-            Progress::Done => self.finish_ingest(None),
-            Progress::Refused(reason) => {
+            IngestProgress::Untouched | IngestProgress::Blocked => {}
+            IngestProgress::At(from) => self.ingest.iter_mut().for_each(|ingest| ingest.from = from),
+            IngestProgress::Done => self.finish_ingest(None),
+            IngestProgress::Refused(reason) => {
                 if let Some(Ingest { op: IngestOp::UpsertRun { run, .. }, .. }) = self.ingest.take() {
                     self.refused = Some((run, reason));
                 }
             }
-            Progress::Runs(runs) => self.finish_ingest(Some(runs)),
+            IngestProgress::Runs(runs) => self.finish_ingest(Some(runs)),
         }
         let rest = self.requests.split_off(turn.answers.len());
         let served = std::mem::replace(&mut self.requests, rest);

@@ -8,6 +8,6 @@ mod line;
 mod progress;
 
 pub(crate) use self::{
-    copy::{Names, Report, dump, migrate},
+    copy::{CopyReport, Names, dump, migrate},
     dump_file::DumpFile,
 };

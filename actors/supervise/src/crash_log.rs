@@ -21,12 +21,12 @@ const LOG_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// share it.
 #[derive(Debug, Clone, Default)]
 pub struct CrashLog {
-    log: Arc<Mutex<Log>>,
+    log: Arc<Mutex<CrashEntries>>,
     resolver: Arc<Mutex<Resolver>>,
 }
 
 #[derive(Debug, Default)]
-struct Log {
+struct CrashEntries {
     /// Oldest first.
     crashes: VecDeque<Crash>,
     bytes: usize,
@@ -130,7 +130,7 @@ impl CrashLog {
     }
 }
 
-impl Log {
+impl CrashEntries {
     fn remove(&mut self, at: usize) {
         if let Some(crash) = self.crashes.remove(at) {
             self.bytes -= crash.bytes;

@@ -32,16 +32,16 @@ pub struct HookEvent {
 
 /// Events that wait for the reader. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct HookEvents(Arc<Shared>);
+pub struct HookEvents(Arc<HookState>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    log: Mutex<Log>,
+struct HookState {
+    log: Mutex<HookLog>,
     arrived: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Log {
+struct HookLog {
     /// Kinds that the reader stores.
     wanted: BTreeSet<&'static str>,
     waiting: VecDeque<HookEvent>,

@@ -20,7 +20,7 @@ const BYTES: u8 = b'x';
 
 /// Flattens the table of headers in a content header. A malformed header stays unchanged.
 pub(super) fn flatten_content(payload: &mut [u8]) {
-    let mut reader = Reader { bytes: payload, at: FIXED, end: payload.len() };
+    let mut reader = TableReader { bytes: payload, at: FIXED, end: payload.len() };
     let mut headers = || {
         let flags = u16::from_be_bytes(reader.take(2)?.try_into().ok()?);
         for flag in [CONTENT_TYPE, CONTENT_ENCODING] {
@@ -41,7 +41,7 @@ pub(super) fn flatten(table: &mut [u8]) {
     let mut open = vec![(table.len(), TABLE)];
     let mut at = 0;
     while let Some((end, kind)) = open.last().copied() {
-        let mut reader = Reader { bytes: table, at, end };
+        let mut reader = TableReader { bytes: table, at, end };
         match if at < end { reader.value(kind == TABLE) } else { None } {
             Some(Some(Nested { kind, range })) if open.len() < DEPTH_MAX => {
                 at = range.start;
@@ -69,13 +69,13 @@ struct Nested {
 }
 
 /// Reader of the bytes from `at` to `end`.
-struct Reader<'a> {
+struct TableReader<'a> {
     bytes: &'a [u8],
     at: usize,
     end: usize,
 }
 
-impl Reader<'_> {
+impl TableReader<'_> {
     fn take(&mut self, length: usize) -> Option<&[u8]> {
         let to = self.at.checked_add(length).filter(|to| *to <= self.end)?;
         let taken = self.bytes.get(self.at..to)?;
@@ -133,7 +133,7 @@ mod tests {
 
     /// Recursive reference for the depth of a table; None if malformed.
     fn depth(bytes: &[u8], named: bool) -> Option<usize> {
-        let mut reader = Reader { bytes, at: 0, end: bytes.len() };
+        let mut reader = TableReader { bytes, at: 0, end: bytes.len() };
         let mut deepest = 0;
         while reader.at < reader.end {
             if let Some(Nested { kind, range }) = reader.value(named)? {

@@ -47,12 +47,12 @@ pub(super) struct Certificate<'a> {
 impl<'a> Certificate<'a> {
     /// Parses a certificate in DER; None if it is malformed.
     pub(super) fn parse(der: &'a [u8]) -> Option<Self> {
-        let mut outer = Reader(der);
-        let mut certificate = Reader(outer.expect(SEQUENCE)?);
+        let mut outer = DerReader(der);
+        let mut certificate = DerReader(outer.expect(SEQUENCE)?);
         let (tag, content, signed) = certificate.next()?;
         let algorithm = certificate.expect(SEQUENCE)?;
         let signature = bits(certificate.expect(BIT_STRING)?)?;
-        let mut fields = Reader(content);
+        let mut fields = DerReader(content);
         let version = fields.optional(VERSION);
         fields.expect(INTEGER)?;
         let algorithm_again = fields.expect(SEQUENCE)?;
@@ -130,11 +130,11 @@ impl<'a> Certificate<'a> {
 
     fn common_names(&self) -> Option<Vec<&'a str>> {
         let mut names = Vec::new();
-        let mut sets = Reader(self.subject);
+        let mut sets = DerReader(self.subject);
         while !sets.0.is_empty() {
-            let mut attributes = Reader(sets.expect(SET)?);
+            let mut attributes = DerReader(sets.expect(SET)?);
             while !attributes.0.is_empty() {
-                let mut attribute = Reader(attributes.expect(SEQUENCE)?);
+                let mut attribute = DerReader(attributes.expect(SEQUENCE)?);
                 let kind = attribute.expect(OBJECT_IDENTIFIER)?;
                 let (tag, value, _) = attribute.next()?;
                 if kind == COMMON_NAME {
@@ -153,12 +153,12 @@ impl<'a> Certificate<'a> {
     /// False if the certificate names its purposes, and servers are none of them.
     fn serves(&self) -> bool {
         let Some(value) = self.extension(EXTENDED_KEY_USAGE) else { return true };
-        let mut purposes = Reader(Reader(value).expect(SEQUENCE).unwrap_or_default());
+        let mut purposes = DerReader(DerReader(value).expect(SEQUENCE).unwrap_or_default());
         std::iter::from_fn(|| purposes.expect(OBJECT_IDENTIFIER)).any(|purpose| purpose == SERVER_AUTH)
     }
 
     fn check_validity(&self, now: UnixTime) -> Result<(), CertificateError> {
-        let mut times = Reader(self.validity);
+        let mut times = DerReader(self.validity);
         let (Some(from), Some(until)) = (times.next().and_then(time), times.next().and_then(time)) else {
             return Err(CertificateError::BadEncoding);
         };
@@ -173,12 +173,12 @@ impl<'a> Certificate<'a> {
 }
 
 /// Object identifier and value of each extension. `fields` begins after the key of the certificate.
-fn extensions<'a>(fields: &mut Reader<'a>) -> Option<Vec<(&'a [u8], &'a [u8])>> {
+fn extensions<'a>(fields: &mut DerReader<'a>) -> Option<Vec<(&'a [u8], &'a [u8])>> {
     let Some(content) = fields.optional(EXTENSIONS) else { return Some(Vec::new()) };
-    let mut list = Reader(Reader(content).expect(SEQUENCE)?);
+    let mut list = DerReader(DerReader(content).expect(SEQUENCE)?);
     let mut found = Vec::new();
     while !list.0.is_empty() {
-        let mut extension = Reader(list.expect(SEQUENCE)?);
+        let mut extension = DerReader(list.expect(SEQUENCE)?);
         let kind = extension.expect(OBJECT_IDENTIFIER)?;
         let (mut tag, mut value, _) = extension.next()?;
         // The flag of a critical extension comes first.
@@ -198,7 +198,7 @@ fn verify_signature<'b>(
     message: &[u8],
     signature: &[u8],
 ) -> bool {
-    let mut fields = Reader(key);
+    let mut fields = DerReader(key);
     let (Some(kind), Some(key)) = (fields.expect(SEQUENCE), fields.expect(BIT_STRING).and_then(bits)) else {
         return false;
     };
@@ -230,9 +230,9 @@ fn time((tag, text, _): (u8, &[u8], &[u8])) -> Option<UnixTime> {
 }
 
 /// Reads one element of DER after the other.
-struct Reader<'a>(&'a [u8]);
+struct DerReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> DerReader<'a> {
     /// Tag and content of the next element, and the whole of it; None if it is malformed.
     fn next(&mut self) -> Option<(u8, &'a [u8], &'a [u8])> {
         let [tag, length, rest @ ..] = self.0 else { return None };

@@ -45,13 +45,13 @@ async fn run(cx: &StartCx, slot: &InboxSlot<DeadLetterRequest>, path: &Path) -> 
 }
 
 /// The open file.
-struct File<'a> {
+struct OpenFile<'a> {
     path: &'a Path,
     conn: Connection,
     files: DatabaseFiles,
 }
 
-impl<'a> File<'a> {
+impl<'a> OpenFile<'a> {
     fn open(path: &'a Path) -> Result<Self, StoreError> {
         check_database_files(path).map_err(|error| StoreError::unavailable(error.to_string()))?;
         let conn = open(path).map_err(|error| explain(path, "opening", &error))?;
@@ -90,14 +90,14 @@ struct LetterServer<'a> {
 }
 
 impl<'a> Reconnecting for LetterServer<'a> {
-    type Connection = File<'a>;
+    type Connection = OpenFile<'a>;
     type Error = StoreError;
 
-    async fn connect(&mut self) -> Result<File<'a>, StoreError> {
-        File::open(self.path)
+    async fn connect(&mut self) -> Result<OpenFile<'a>, StoreError> {
+        OpenFile::open(self.path)
     }
 
-    async fn serve(&mut self, file: File<'a>, link: &LinkState) -> Result<(), StoreError> {
+    async fn serve(&mut self, file: OpenFile<'a>, link: &LinkState) -> Result<(), StoreError> {
         loop {
             let request = match self.failed_request.take() {
                 Some(request) => request,

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use orchestrator_queue_rules::storage::StorageError;
 use orchestrator_subsystem::{CommandError, ConfigArguments};
 
-use crate::migration::Report;
+use crate::migration::CopyReport;
 
 /// Copies a queue on a thread of its own: sessions block, which the runtime does not permit on its thread.
 pub(super) fn copy(
-    work: impl FnOnce() -> Result<Report, StorageError> + Send,
-) -> Result<Report, StorageError> {
+    work: impl FnOnce() -> Result<CopyReport, StorageError> + Send,
+) -> Result<CopyReport, StorageError> {
     std::thread::scope(|scope| {
         let worker = scope.spawn(work);
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -24,7 +24,7 @@ pub(super) fn failed(action: &str, error: &StorageError) -> CommandError {
 }
 
 /// Table of the copied rows. `heading` is that of the checksums.
-pub(super) fn table(report: &Report, heading: &str) -> String {
+pub(super) fn table(report: &CopyReport, heading: &str) -> String {
     let mut text = format!("TABLE          ROWS  {heading}\n");
     for (table, rows, checksum) in &report.tables {
         let _ = writeln!(text, "{table:<8} {rows:>10}  {checksum}");

@@ -16,7 +16,7 @@ use orchestrator_subsystem::{CommandError, ConfigArguments, Context, Subsystem};
 use super::copying::{command_line, copy, failed, table};
 use crate::{
     config::QueueConfig,
-    migration::{self, DumpFile, Names, Report, migrate},
+    migration::{self, CopyReport, DumpFile, Names, migrate},
 };
 
 /// File to write.
@@ -57,7 +57,7 @@ pub(super) fn dump<S: Subsystem<Config = QueueConfig>>(
 /// Only the owner can read the file, as the payloads may be confidential.
 const FILE_MODE: u32 = 0o600;
 
-fn write(store: &dyn Store, file: &Path) -> Result<Report, StorageError> {
+fn write(store: &dyn Store, file: &Path) -> Result<CopyReport, StorageError> {
     let failed = |error: Error| {
         StorageError::new(StorageErrorKind::NotMigrated, format!("file {}: {error}", file.display()))
     };

@@ -17,7 +17,7 @@ pub(super) struct Ingest {
 
 /// Progress of the ingest operation in a turn.
 #[derive(Default)]
-pub(super) enum Progress {
+pub(super) enum IngestProgress {
     #[default]
     Untouched,
     /// Rows of a deleted run must be removed first.
@@ -36,13 +36,13 @@ impl Ingest {
         store: &mut dyn Storage,
         slice: Duration,
         stored: &mut u64,
-    ) -> Result<Progress, StorageError> {
+    ) -> Result<IngestProgress, StorageError> {
         match &self.op {
             IngestOp::UpsertRun { run, complete } => match store.upsert_run(run, *complete) {
-                Ok(Upsert::Done) => Ok(Progress::Done),
-                Ok(Upsert::Pending) => Ok(Progress::Blocked),
+                Ok(Upsert::Done) => Ok(IngestProgress::Done),
+                Ok(Upsert::Pending) => Ok(IngestProgress::Blocked),
                 Err(error) if error.kind == StorageErrorKind::OtherInstance => {
-                    Ok(Progress::Refused(error.to_string()))
+                    Ok(IngestProgress::Refused(error.to_string()))
                 }
                 Err(error) => Err(error),
             },
@@ -52,27 +52,27 @@ impl Ingest {
                     Ok(reached) => reached,
                     Err(error) if error.kind == StorageErrorKind::UnknownRun => {
                         tracing::warn!(%error, "dropped rows of a deleted run");
-                        return Ok(Progress::Done);
+                        return Ok(IngestProgress::Done);
                     }
                     Err(error) => return Err(error),
                 };
                 *stored += (reached - self.from) as u64;
                 if reached < rows.len() {
-                    return Ok(Progress::At(reached));
+                    return Ok(IngestProgress::At(reached));
                 }
                 // `complete` is committed with the last rows, so that a file is read again after a
                 // crash before it.
                 if *complete && store.upsert_run(run, true)? == Upsert::Pending {
-                    return Ok(Progress::At(reached));
+                    return Ok(IngestProgress::At(reached));
                 }
-                Ok(Progress::Done)
+                Ok(IngestProgress::Done)
             }
             IngestOp::DeleteRun { run } => {
                 store.mark_deleted(run)?;
-                Ok(Progress::Done)
+                Ok(IngestProgress::Done)
             }
-            IngestOp::KnownRuns { .. } => Ok(Progress::Runs(store.known_runs()?)),
-            IngestOp::Reconciled => Ok(Progress::Done),
+            IngestOp::KnownRuns { .. } => Ok(IngestProgress::Runs(store.known_runs()?)),
+            IngestOp::Reconciled => Ok(IngestProgress::Done),
         }
     }
 }

@@ -7,7 +7,7 @@ use orchestrator_queue_rules::{
     storage::{Deletion, Finished, OfferEnd, OfferedJob, Operation, Outcome, Storage, StorageError},
 };
 
-use super::{ingest::Progress, offers::Offered, slices};
+use super::{ingest::IngestProgress, offers::Offered, slices};
 use crate::{messages::StoreRequest, store_metrics::FinishedJob};
 
 /// Duration of a slice of jobs that an operator requeues. Workers that ask meanwhile wait for it.
@@ -25,7 +25,7 @@ pub(super) enum RequestAnswer {
 #[derive(Default)]
 pub(super) struct Turn {
     pub(super) answers: Vec<RequestAnswer>,
-    pub(super) ingest: Progress,
+    pub(super) ingest: IngestProgress,
     pub(super) deleting: bool,
     /// True if a power failure may undo the turn.
     pub(super) is_unsynced: bool,

@@ -21,7 +21,7 @@ pub(crate) struct Names {
 
 /// Numbers and checksums of the rows that were copied.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Report {
+pub(crate) struct CopyReport {
     /// Name, number of rows and checksum of each table. The checksum is the SHA-256 of the table's lines in a
     /// dump.
     pub(crate) tables: Vec<(&'static str, u64, String)>,
@@ -38,7 +38,7 @@ pub(crate) fn migrate(
     source: &mut dyn Source,
     target: &mut dyn Target,
     names: &Names,
-) -> Result<Report, StorageError> {
+) -> Result<CopyReport, StorageError> {
     let (expected, oldest_attempt) = checked(source, target, names)?;
     let mark = serde_json::json!({ "command": names.command }).to_string();
     target.begin(&mark, oldest_attempt)?;
@@ -79,7 +79,7 @@ pub(crate) fn dump(
     source: &mut dyn Source,
     out: &mut dyn Write,
     failed: &dyn Fn(io::Error) -> StorageError,
-) -> Result<Report, StorageError> {
+) -> Result<CopyReport, StorageError> {
     let header = text(&Header { orchestrator_queue_dump: FORMAT, counters: source.counters()? });
     let mut hash = Sha256::new();
     let mut write = |line: &[u8]| {
@@ -105,7 +105,7 @@ fn checked(
     source: &mut dyn Source,
     target: &dyn Target,
     names: &Names,
-) -> Result<(Report, Option<i64>), StorageError> {
+) -> Result<(CopyReport, Option<i64>), StorageError> {
     let (mut unfit, mut first, mut oldest) = (0_u64, None, None);
     let found = read_all(source, "checking", &mut |table, row, _| {
         if let (Table::Attempt, None, Some(Value::Integer(started))) = (table, oldest, row.first()) {
@@ -134,7 +134,7 @@ fn read_all<S: Side + ?Sized>(
     side: &mut S,
     action: &str,
     look: &mut Look<'_>,
-) -> Result<Report, StorageError> {
+) -> Result<CopyReport, StorageError> {
     let (mut tables, mut all) = (Vec::with_capacity(Table::ALL.len()), Sha256::new());
     for table in Table::ALL {
         let stored = side.count(table)?;
@@ -160,7 +160,7 @@ fn read_all<S: Side + ?Sized>(
         }
         tables.push((table.name(), done, hex(&hash.finalize())));
     }
-    Ok(Report { tables, checksum: hex(&all.finalize()) })
+    Ok(CopyReport { tables, checksum: hex(&all.finalize()) })
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {

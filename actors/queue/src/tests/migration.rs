@@ -19,7 +19,7 @@ use orchestrator_queue_sqlite::{Inspector, Options, SqliteSource, SqliteTarget, 
 use orchestrator_queue_store::Maintenance as _;
 use orchestrator_queue_store::migration::{Counters, Row, Side, Source, Table, Take, Target, Value};
 
-use crate::migration::{DumpFile, Names, Report, dump, migrate};
+use crate::migration::{CopyReport, DumpFile, Names, dump, migrate};
 
 const PATHS: [&str; 8] = ["a1", "a2", "a_", "b1", "b2", "c%", "d\\", "é1"];
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -112,7 +112,7 @@ impl Target for Interrupted<'_> {
 }
 
 /// Migrates a file to a schema; an attempt for each of `kills` ends before a transaction.
-fn to_postgres(path: &Path, settings: &Settings, kills: &[usize]) -> Report {
+fn to_postgres(path: &Path, settings: &Settings, kills: &[usize]) -> CopyReport {
     for left in kills {
         let mut target = postgres_target(settings);
         let mut target = Interrupted { target: &mut target, left: *left };
@@ -122,7 +122,7 @@ fn to_postgres(path: &Path, settings: &Settings, kills: &[usize]) -> Report {
 }
 
 /// As [`to_postgres`], from a schema to a file.
-fn to_sqlite(settings: &Settings, path: &Path, kills: &[usize]) -> Report {
+fn to_sqlite(settings: &Settings, path: &Path, kills: &[usize]) -> CopyReport {
     for left in kills {
         let mut target = sqlite_target(path);
         let mut target = Interrupted { target: &mut target, left: *left };
@@ -132,7 +132,7 @@ fn to_sqlite(settings: &Settings, path: &Path, kills: &[usize]) -> Report {
 }
 
 /// Loads the text of a dump into a store that is closed.
-fn load(text: &str, store: &TestStore) -> Report {
+fn load(text: &str, store: &TestStore) -> CopyReport {
     let file = store.dir.path().join("dump.jsonl");
     fs::write(&file, text).unwrap();
     let mut dump = DumpFile::open(&file).unwrap();
