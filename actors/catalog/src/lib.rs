@@ -58,7 +58,9 @@ use std::time::Duration;
 
 use orchestrator_edge::{amqp::Broker, read_secret};
 use orchestrator_exchange::JobQueue;
-use orchestrator_supervise::{ChildSpec, Limits, Placement, Strategy, SupervisorSpec, children, mailbox};
+use orchestrator_supervise::{
+    ChildRef, ChildSpec, Limits, Placement, Strategy, SupervisorSpec, children, mailbox,
+};
 
 pub use cell::Cell;
 pub use check::check;
@@ -153,12 +155,14 @@ fn catalog(
     let (rules, first) = Rules::new(&config.rule, children, factory);
     let active = SupervisorSpec::new(Strategy::OneForOne).limits(RULE_LIMITS);
     let active = first.into_iter().fold(active, SupervisorSpec::child);
-    let poller = poller::factory(config, slot, notices, rules);
+    let rules_child = ChildRef::default();
+    let poller = poller::factory(config, slot, notices, rules, rules_child.clone());
     let poller =
         ChildSpec::worker("catalog_poller", poller).console(CatalogPoller::verbs().console(&mailbox));
     let tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(http);
     let tree = listening.into_iter().fold(tree, SupervisorSpec::child);
-    let tree = tree.child(ChildSpec::dynamic("rules", active, vacancies)).child(poller);
+    let tree =
+        tree.child(ChildSpec::dynamic("rules", active, vacancies).reference(&rules_child)).child(poller);
     Ok(ChildSpec::supervisor(ChildSpec::id_of(&config.name), tree).label(config.name.clone()))
 }
 

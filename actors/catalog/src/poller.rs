@@ -5,7 +5,7 @@ mod console;
 use std::time::Duration;
 
 use orchestrator_supervise::{
-    Child, ChildCx, ChildrenError, Factory, Handle, Handled, MailboxSlot, StartCx, State,
+    Child, ChildCx, ChildRef, ChildrenError, Factory, Handle, Handled, MailboxSlot, StartCx, State,
 };
 
 use crate::{
@@ -23,6 +23,8 @@ pub(crate) struct CatalogPoller<S> {
     config: CatalogConfig,
     notices: Notices,
     rules: Rules<S>,
+    /// Supervisor of the rules' children.
+    rules_child: ChildRef,
     cx: StartCx,
     /// A child is being added or removed.
     changing: bool,
@@ -34,11 +36,13 @@ pub(crate) fn factory<S: Service + Clone + Unpin + Send + 'static>(
     slot: MailboxSlot<CatalogPoller<S>>,
     notices: Notices,
     rules: Rules<S>,
+    rules_child: ChildRef,
 ) -> Factory {
     let config = config.clone();
     Factory::actor(slot, move |cx| {
         let (config, notices, rules) = (config.clone(), notices.clone(), rules.clone());
-        Ok(CatalogPoller { config, notices, rules, cx: cx.clone(), changing: false })
+        let rules_child = rules_child.clone();
+        Ok(CatalogPoller { config, notices, rules, rules_child, cx: cx.clone(), changing: false })
     })
 }
 
@@ -50,8 +54,7 @@ impl<S: Service + Clone + Unpin + Send + 'static> Child for CatalogPoller<S> {
 
 impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
     fn path(&self, id: &str) -> String {
-        let own = self.cx.vitals.path();
-        format!("{}/rules/{id}", own.rsplit_once('/').map_or("", |(above, _)| above))
+        format!("{}/{id}", self.rules_child.path())
     }
 
     /// Adds and removes children, one at a time, until they match the rules.

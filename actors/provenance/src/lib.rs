@@ -50,8 +50,8 @@ mod wire;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use orchestrator_supervise::{
-    ChildSpec, Factory, Limits, Mailbox, MailboxSlot, Outbox, Placement, Recipient, Shutdown, Strategy,
-    SupervisorSpec, inbox, mailbox,
+    ChildRef, ChildSpec, Factory, Limits, Mailbox, MailboxSlot, Outbox, Placement, Recipient, Shutdown,
+    Strategy, SupervisorSpec, inbox, mailbox,
 };
 use parking_lot::Mutex;
 
@@ -126,10 +126,12 @@ pub(crate) fn child_spec(
     let (writes, writes_slot) = inbox(WRITE_CAPACITY);
     let (reads, reads_slot) = inbox(QUERY_CAPACITY);
     let (mailboxes, workers) = range_workers(config.batch as usize, &writes);
-    let writer = stores::writer(config, &writes_slot)?;
+    let writer = ChildRef::default();
+    let store = stores::writer(config, &writes_slot)?;
+    let store = ChildSpec::worker("writer", store).shutdown(Shutdown::After(STORE_STOP_TIMEOUT));
     let mut tree = SupervisorSpec::new(Strategy::RestForOne)
         .limits(Limits::LEAF)
-        .child(ChildSpec::worker("writer", writer).shutdown(Shutdown::After(STORE_STOP_TIMEOUT)))
+        .child(store.reference(&writer))
         .child(
             ChildSpec::worker("reader", stores::reader(config, &reads_slot)?)
                 .shutdown(Shutdown::After(STORE_STOP_TIMEOUT)),
@@ -143,7 +145,7 @@ pub(crate) fn child_spec(
         }
         Transport::Amqp => {
             let broker = client_side::broker(config, "orchestrator provenance server")?;
-            let consumer = amqp::factory(broker, consumer_options(config, mailboxes));
+            let consumer = amqp::factory(broker, consumer_options(config, mailboxes, writer));
             // Longer than the drain, so that the child ends by itself.
             let limit = Shutdown::After(DRAIN_TIMEOUT + Duration::from_secs(1));
             tree = tree.child(ChildSpec::worker("amqp", consumer).pausable().shutdown(limit));
@@ -178,7 +180,11 @@ fn range_workers(batch: usize, writes: &Outbox<WriteRequest>) -> (Vec<Mailbox<Ra
     (mailboxes, pool)
 }
 
-fn consumer_options(config: &ProvenanceConfig, mailboxes: Vec<Mailbox<RangeWorker>>) -> ConsumerOptions {
+fn consumer_options(
+    config: &ProvenanceConfig,
+    mailboxes: Vec<Mailbox<RangeWorker>>,
+    writer: ChildRef,
+) -> ConsumerOptions {
     let workers: Vec<_> = config.workers().collect();
     let sink: Sink = Arc::new(move |worker: Worker, request| {
         mailboxes[worker.index()].tell(request).map_err(|refused| refused.message)
@@ -190,6 +196,7 @@ fn consumer_options(config: &ProvenanceConfig, mailboxes: Vec<Mailbox<RangeWorke
         prefetch: config.prefetch,
         drain: DRAIN_TIMEOUT,
         sink,
+        writer,
     }
 }
 

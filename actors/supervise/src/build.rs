@@ -45,6 +45,7 @@ impl Builder {
 
     pub(crate) fn build(&mut self, spec: ChildSpec, cx: ChildContext) -> Entry {
         let vitals = self.tree.new_vitals(&cx.path);
+        spec.reference.iter().for_each(|reference| reference.set(&vitals));
         let arbiter = match spec.placement {
             Placement::Dedicated => self.tree.arbiters().spawn(&cx.path),
             Placement::Inherit | Placement::Spread(_) => cx.arbiter.clone(),

@@ -10,6 +10,7 @@ mod body;
 mod branch;
 mod build;
 mod child;
+mod child_ref;
 mod clock;
 mod command;
 mod console;
@@ -69,6 +70,7 @@ pub use actix::Message;
 pub use block_on::block_on;
 pub use branch::{is_in_branch, without_root};
 pub use child::{Child, ChildCx, Handle, Handled};
+pub use child_ref::ChildRef;
 pub use clock::{ClockJump, clock_jump, now_ms};
 pub use command::Command;
 pub use console::{

@@ -6,7 +6,7 @@ use actix::Message;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    Backoff, ChildrenError, Durable, Fault, Limits, Restart, StartCx, Strategy,
+    Backoff, ChildRef, ChildrenError, Durable, Fault, Limits, Restart, StartCx, Strategy,
     body::{Body, BodyCx, actor::ActorBody, task::TaskBody, thread::ThreadBody},
     child::Child,
     console::ConsoleVerb,
@@ -30,6 +30,7 @@ pub struct ChildSpec {
     pub(crate) exports: Option<Exports>,
     pub(crate) durable: Box<[&'static str]>,
     pub(crate) sends_to: Box<[Arc<MailboxStats>]>,
+    pub(crate) reference: Option<ChildRef>,
     pub(crate) significant: bool,
 }
 
@@ -227,6 +228,7 @@ impl ChildSpec {
             exports: None,
             durable: Box::default(),
             sends_to: Box::default(),
+            reference: None,
             significant: true,
         }
     }
@@ -283,6 +285,11 @@ impl ChildSpec {
         let mailbox = recipient.stats().clone();
         let sends_to = self.sends_to.iter().cloned().chain([mailbox]).collect();
         Self { sends_to, ..self }
+    }
+    /// Makes `reference` name this child.
+    #[must_use]
+    pub fn reference(self, reference: &ChildRef) -> Self {
+        Self { reference: Some(reference.clone()), ..self }
     }
     /// Excludes the child from those whose running keeps a supervisor with [`SupervisorSpec::give_up_alone`]
     /// from giving up (OTP: `significant`, but children here are significant by default).

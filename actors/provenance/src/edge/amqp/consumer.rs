@@ -11,7 +11,7 @@ use orchestrator_edge::{
     LinkState, PeerError, Retries, RetryPolicy,
     amqp::{Broker, Session},
 };
-use orchestrator_supervise::{Factory, Link, StartCx, StopToken, Tree};
+use orchestrator_supervise::{ChildRef, Factory, Link, StartCx, StopToken};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, Semaphore, watch},
@@ -56,6 +56,8 @@ pub(crate) struct ConsumerOptions {
     pub sink: Sink,
     /// Readiness of the queues.
     pub readiness: Arc<ConsumerReadiness>,
+    /// Child whose link is the store's.
+    pub writer: ChildRef,
 }
 
 /// The child starts without the broker and reconnects by itself. List it after the workers, so that it stops
@@ -132,7 +134,7 @@ async fn serve(
         let end = Instant::now() + options.drain;
         sleep(DRAIN_CHECK).await;
         // Without its database, the writer commits nothing more.
-        while Instant::now() < end && !writer_is_down(cx) {
+        while Instant::now() < end && !is_down(&options.writer) {
             sleep(DRAIN_CHECK).await;
         }
     };
@@ -155,22 +157,15 @@ async fn serve(
     if cx.stop.is_cancelled() { Ok(()) } else { served }
 }
 
-fn writer_link(path: &str, tree: &Tree) -> Option<Link> {
-    let branch = path.rsplit_once('/').map_or("", |(branch, _)| branch);
-    let writer = tree.vitals(&format!("{branch}/writer"))?;
-    writer.link_state().map(|(_, _, link)| link)
-}
-
 /// True while the link is unanswered, too.
-fn writer_is_down(cx: &StartCx) -> bool {
-    let link = writer_link(cx.vitals.path(), &cx.tree);
-    link.is_some_and(|link| matches!(link, Link::Down { .. } | Link::Unanswered { .. }))
+fn is_down(writer: &ChildRef) -> bool {
+    writer.link().is_some_and(|link| matches!(link, Link::Down { .. } | Link::Unanswered { .. }))
 }
 
 /// Waits until the writer's store answers. Messages delivered earlier cannot be stored, and each connection
 /// that an outage ends would count as a delivery.
-async fn store_answers(path: String, tree: Tree) {
-    while writer_link(&path, &tree).is_some_and(|link| !matches!(link, Link::Up { .. })) {
+async fn store_answers(writer: ChildRef) {
+    while writer.link().is_some_and(|link| !matches!(link, Link::Up { .. })) {
         sleep(STORE_CHECK).await;
     }
 }
@@ -187,10 +182,9 @@ async fn open(
     if let Some(&first) = options.workers.first() {
         lasting.queues.try_one(&session, first).await?;
     }
-    let ConsumerOptions { prefetch, sink, readiness, .. } = options.clone();
+    let ConsumerOptions { prefetch, sink, readiness, writer, .. } = options.clone();
     let Lasting { metrics, queues, redeliveries } = lasting;
     let (metrics, vitals) = (metrics.clone(), cx.vitals.clone());
-    let (path, tree) = (cx.vitals.path().to_owned(), cx.tree.clone());
     let (channel_errors, fatal_error) = (Mutex::default(), watch::Sender::default());
     let taken = session.delivery_tracker();
     let context = ConsumerContext {
@@ -201,7 +195,7 @@ async fn open(
         dead_letters,
         metrics,
         vitals,
-        store_answers: Box::new(move || store_answers(path.clone(), tree.clone()).boxed()),
+        store_answers: Box::new(move || store_answers(writer.clone()).boxed()),
         redeliveries: redeliveries.clone(),
         link: link.reporter(),
         taken,

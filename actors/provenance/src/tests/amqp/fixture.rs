@@ -17,7 +17,7 @@ use lapin::{
 };
 use orchestrator_edge::amqp::Broker;
 use orchestrator_harness::Rabbit;
-use orchestrator_supervise::{ChildSpec, Strategy, SupervisorSpec, Tree};
+use orchestrator_supervise::{ChildRef, ChildSpec, Strategy, SupervisorSpec, Tree};
 
 use crate::{
     edge::amqp::{ConsumerOptions, ConsumerReadiness, Sink, Topology, factory},
@@ -65,6 +65,7 @@ pub(crate) fn with_topology(
         drain: Duration::from_secs(4),
         sink,
         readiness: readiness.clone(),
+        writer: ChildRef::default(),
     };
     let broker = Broker::new(url, "test").unwrap();
     let child = ChildSpec::worker("amqp", factory(broker, consumer_options)).pausable();
