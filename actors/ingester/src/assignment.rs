@@ -103,7 +103,7 @@ impl<'de> Visitor<'de> for Event<'_> {
         while let Some(field) = fields.next_key()? {
             match field {
                 Field::EventNumber => event = Some(fields.next_value()?),
-                Field::Assignments => streams = Some(fields.next_value_seed(Streams(self.0))?),
+                Field::Assignments => streams = Some(fields.next_value_seed(EventStreams(self.0))?),
                 Field::Other => _ = fields.next_value::<IgnoredAny>()?,
             }
         }
@@ -114,9 +114,9 @@ impl<'de> Visitor<'de> for Event<'_> {
 }
 
 /// Deserializer of an event's streams: those active here, in message order.
-struct Streams<'a>(&'a mut ReaderState);
+struct EventStreams<'a>(&'a mut ReaderState);
 
-impl<'de> DeserializeSeed<'de> for Streams<'_> {
+impl<'de> DeserializeSeed<'de> for EventStreams<'_> {
     type Value = SmallVec<[(usize, WorkerList); 1]>;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
@@ -124,7 +124,7 @@ impl<'de> DeserializeSeed<'de> for Streams<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Streams<'_> {
+impl<'de> Visitor<'de> for EventStreams<'_> {
     type Value = SmallVec<[(usize, WorkerList); 1]>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,7 +134,7 @@ impl<'de> Visitor<'de> for Streams<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut streams: A) -> Result<Self::Value, A::Error> {
         let ReaderState { streams: known, names } = self.0;
         let mut mine = Self::Value::with_capacity(known.len());
-        while let Some(position) = streams.next_key_seed(Position(known))? {
+        while let Some(position) = streams.next_key_seed(StreamPosition(known))? {
             let Some(position) = position else {
                 streams.next_value::<IgnoredAny>()?;
                 continue;
@@ -151,9 +151,9 @@ impl<'de> Visitor<'de> for Streams<'_> {
 }
 
 /// Position of a name among the active streams.
-struct Position<'a>(&'a [Arc<str>]);
+struct StreamPosition<'a>(&'a [Arc<str>]);
 
-impl<'de> DeserializeSeed<'de> for Position<'_> {
+impl<'de> DeserializeSeed<'de> for StreamPosition<'_> {
     type Value = Option<usize>;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
@@ -161,7 +161,7 @@ impl<'de> DeserializeSeed<'de> for Position<'_> {
     }
 }
 
-impl Visitor<'_> for Position<'_> {
+impl Visitor<'_> for StreamPosition<'_> {
     type Value = Option<usize>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -63,10 +63,6 @@ pub(crate) struct Ingester {
     identity: Arc<Identity>,
     handles: Handles,
     tree: Tree,
-    /// Path of the supervisor that is restarted at a new mapping.
-    scan_path: String,
-    /// Path of the child with the connection to Redis.
-    redis_path: String,
     /// State after the last answered request to Redis.
     controller: ControllerState,
     /// Mapping for which the scan has started.
@@ -83,12 +79,9 @@ pub(crate) struct Ingester {
 
 impl Ingester {
     pub(crate) fn new(identity: Arc<Identity>, handles: Handles, cx: &StartCx) -> Self {
-        let above = cx.vitals.path().rsplit_once('/').map_or("", |(above, _)| above);
         Self {
             identity,
             tree: cx.tree.clone(),
-            scan_path: format!("{above}/scan"),
-            redis_path: format!("{above}/redis"),
             controller: ControllerState::resumed(handles.requests.clone()),
             mapping: handles.mapping(),
             handles,
@@ -104,12 +97,12 @@ impl Ingester {
     /// Requests the planned restart of the scan for `mapping`.
     fn restart_scan(&self, mapping: Uuid) -> Result<(), CommandError> {
         let origin = Origin { by: "ingester".to_owned(), reason: format!("mapping {mapping}") };
-        self.tree.request_restart(&self.scan_path, &origin)
+        self.tree.request_restart(self.handles.scan.path(), &origin)
     }
 
     /// For the member `orchestrator`.
     fn stream_metrics(&self) -> Value {
-        let nodes = self.tree.node(&self.scan_path).map(|node| node.children).unwrap_or_default();
+        let nodes = self.tree.node(self.handles.scan.path()).map(|node| node.children).unwrap_or_default();
         let stream = |node: NodeSnapshot| {
             let name = node.label.filter(|_| node.id.starts_with("stream_"))?;
             let metrics = node.metrics.into_iter().filter(|metric| metric.label.is_none());

@@ -50,14 +50,12 @@ mod error;
 mod header;
 mod ingester;
 mod ingester_state;
-pub mod item;
 mod log_lines;
 mod mapping;
 mod measurements;
 mod messages;
 mod on_finished;
 mod parameters;
-mod protocol;
 mod roster;
 pub mod source;
 mod stream;
@@ -69,20 +67,20 @@ mod tests;
 mod updates;
 mod verbs;
 mod work;
-mod zmtp;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
 use orchestrator_exchange::JobQueue;
 use orchestrator_supervise::{
-    ChildSpec, Durable, Factory, InboxSlot, Limits, Mailbox, MailboxSlot, OnRestart, Outbox, Placement,
-    Shutdown, Strategy, SupervisorSpec, inbox, mailbox,
+    ChildRef, ChildSpec, Durable, Factory, InboxSlot, Limits, Mailbox, MailboxSlot, OnRestart, Outbox,
+    Placement, Shutdown, Strategy, SupervisorSpec, inbox, mailbox,
 };
 use uuid::Uuid;
 
 pub use config::{IngesterConfig, OnGap, StreamConfig};
 pub use error::IngesterError;
 pub use on_finished::OnFinished;
+pub use orchestrator_ingester_protocols::item;
 pub use subsystem::Ingesters;
 
 use crate::{
@@ -149,10 +147,10 @@ fn build(
 ) -> Result<ChildSpec, IngesterError> {
     let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).independent_branches();
     for config in all {
-        let branch = branch(config, registry, queue).map_err(IngesterError::Config)?;
-        let id = ChildSpec::id_of(&config.name());
-        tree = tree
-            .child(ChildSpec::supervisor(id, branch).label(config.name()).placement(Placement::Dedicated));
+        let own = ChildRef::default();
+        let branch = branch(config, registry, queue, &own).map_err(IngesterError::Config)?;
+        let child = ChildSpec::supervisor(ChildSpec::id_of(&config.name()), branch).reference(&own);
+        tree = tree.child(child.label(config.name()).placement(Placement::Dedicated));
     }
     Ok(ChildSpec::supervisor("ingester", tree))
 }
@@ -170,11 +168,12 @@ pub(crate) fn preflight(all: &[IngesterConfig]) -> Result<(), IngesterError> {
     Ok(())
 }
 
-/// Builds the supervisor of one ingester. Sinks start first, sources last.
+/// Builds the supervisor of one ingester, which `own` names. Sinks start first, sources last.
 fn branch(
     config: &IngesterConfig,
     registry: &Registry,
     queue: Option<&JobQueue>,
+    own: &ChildRef,
 ) -> Result<SupervisorSpec, String> {
     let name: Arc<str> = config.name().into();
     let service_uuid = Uuid::new_v4();
@@ -212,6 +211,7 @@ fn branch(
         service_uuid,
         build: build_meta(&config.build_meta_file),
     });
+    let (scan_child, redis_child) = (ChildRef::default(), ChildRef::default());
     let handles = Handles {
         streams: queues.clone(),
         mappings: mappings.clone(),
@@ -224,6 +224,8 @@ fn branch(
         jobs,
         interrupted: interrupted.view(),
         egress: egress.clone(),
+        scan: scan_child.clone(),
+        redis_child: redis_child.clone(),
         position: position.clone(),
         redis_endpoint: target.endpoint().into(),
         redis_cli: target.cli_options().into(),
@@ -260,7 +262,7 @@ fn branch(
         .child(
             ChildSpec::worker("dump", dump.factory(&dump_slot)).shutdown(Shutdown::After(DUMP_STOP_TIMEOUT)),
         )
-        .child(position.add_durable_state(ChildSpec::worker("redis", redis)))
+        .child(position.add_durable_state(ChildSpec::worker("redis", redis)).reference(&redis_child))
         .child(workers)
         .child(
             ChildSpec::worker("ingester", ingester_factory)
@@ -271,9 +273,9 @@ fn branch(
         .child(ChildSpec::worker("accept", accept_factory));
     let all = source_children.into_iter().fold(children, SupervisorSpec::child);
     let all = all
-        .child(ChildSpec::supervisor("scan", scan.spec()))
+        .child(ChildSpec::supervisor("scan", scan.spec()).reference(&scan_child))
         // Started last, so that `RestForOne` restarts no scan with them.
-        .child(redis::log_child(target));
+        .child(redis::log_child(target, own));
     Ok(jobs_child.into_iter().fold(all, SupervisorSpec::child))
 }
 

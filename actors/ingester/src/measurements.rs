@@ -5,16 +5,14 @@ mod cbor;
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
+use orchestrator_ingester_protocols::{
+    Outcome, Recognise,
+    gaps::{Gaps, Step},
+    machine::excerpt,
+};
 use serde_json::{Value, json};
 
-use crate::{
-    item::{Item, Parts},
-    protocol::{
-        Outcome, Recognise,
-        gaps::{Gaps, Step},
-        machine::excerpt,
-    },
-};
+use crate::item::{Item, Parts};
 
 /// Longest header that is decoded, bytes.
 const HEADER_MAX: usize = 64 << 10;
@@ -141,7 +139,7 @@ fn widen(range: &mut Option<(usize, usize)>, value: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Machine, albaem::Albaem};
+    use orchestrator_ingester_protocols::{Machine, albaem::Albaem};
 
     fn message(kind: &str, number: u64) -> Parts {
         let text = json!({

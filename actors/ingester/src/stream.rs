@@ -4,6 +4,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
+use orchestrator_ingester_protocols::gaps::{Gaps, Step};
 use orchestrator_subsystem::Period;
 use orchestrator_supervise::{
     DETAIL, DurableView, ExpectedInput, Factory, Fault, Inbox, InboxSlot, Metric, Recipient, StartCx, metrics,
@@ -16,7 +17,6 @@ use crate::{
     item::Item,
     mapping::{Mapping, Mappings},
     messages::{ItemsIngested, MappingFinished, SourceReady},
-    protocol::gaps::{Gaps, Step},
     source::{MakeSource, Source, SourceCounts, SourceCx, SourceError, SourceOptions},
     stream_queue::{StreamQueue, StreamQueues},
 };
@@ -73,14 +73,14 @@ impl StreamSpec {
         link.idle();
         // Registers the metrics also if this mapping does not use the stream.
         let (counts, source_counts) =
-            (StreamMetrics::register(&cx.vitals), SourceCounts::register(&cx.vitals));
+            (SourceMetrics::register(&cx.vitals), SourceCounts::register(&cx.vitals));
         let expected = self.expect_every.map(|every| {
             let help = format!("check that {} sends", self.endpoint);
             cx.vitals.expect_input(&self.stream().name, every.duration(), &help)
         });
         if mapping.active.contains(&self.position) {
             let source = (self.make)(&self.options).map_err(|error| Fault::from_error(&error))?;
-            let run = Run {
+            let run = StreamRun {
                 stream: self.stream(),
                 counts,
                 lost: source_counts.lost.clone(),
@@ -110,7 +110,7 @@ impl StreamSpec {
     }
 
     /// Queues items until the stop.
-    async fn follow(&self, mut run: Run<'_>, source: SourceCx, mapping: &Mapping) {
+    async fn follow(&self, mut run: StreamRun<'_>, source: SourceCx, mapping: &Mapping) {
         let (cx, link) = (run.cx, source.link.clone());
         let connects_first = run.source.0.connects_first();
         let mut items = run.source.0.run(source);
@@ -191,9 +191,9 @@ impl Drop for StopGuard {
 }
 
 /// One run.
-struct Run<'a> {
+struct StreamRun<'a> {
     stream: &'a StreamQueue,
-    counts: StreamMetrics,
+    counts: SourceMetrics,
     lost: Metric,
     gaps: Gaps,
     gap_logged_at: Option<Instant>,
@@ -212,7 +212,7 @@ struct Run<'a> {
     cx: &'a StartCx,
 }
 
-impl Run<'_> {
+impl StreamRun<'_> {
     /// Handles an item or the end of the source; true at the end.
     fn take(&mut self, given: Option<Result<Item, SourceError>>) -> bool {
         match given {
@@ -327,7 +327,7 @@ impl Run<'_> {
 
 metrics! {
     /// Metrics of a stream.
-    struct StreamMetrics {
+    struct SourceMetrics {
         /// Items received from a source: frames, and marks of a start or an end.
         items: counter("items"),
         /// Bytes of items received from a source.

@@ -5,12 +5,13 @@ mod on_complete;
 use std::{collections::BTreeMap, path::PathBuf};
 
 use orchestrator_edge::{has_password, mongodb, read_secret, without_credentials};
+use orchestrator_producer_rules::{job::JobOptions, queue_state::CountedQueues};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::on_complete::OnCompleteConfig;
-use crate::{edge::faktory::Server, edge::mongodb::Collections, job::JobOptions, queue_state::CountedQueues};
+use crate::{edge::faktory::Server, edge::mongodb::Collections};
 
 /// Section `[producer]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,11 +1,14 @@
 //! Dry run of `orchestrator producer plan`, directly over the database.
 
-use crate::{
-    Compat, ProducerConfig,
-    edge::mongodb::MongoStore,
+use orchestrator_producer_rules::{
     id::Id,
     job::{Jid, Job, JobWriter},
     pair::Pair,
+};
+
+use crate::{
+    Compat, ProducerConfig,
+    edge::mongodb::MongoStore,
     plan::{Plan, plan},
     store::StoreError,
 };

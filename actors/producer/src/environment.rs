@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use orchestrator_producer_rules::{lease::Lease, queue_state::QueueState};
 use orchestrator_supervise::LinkFailure;
 
-use crate::{holder::HolderState, lease::Lease, queue_state::QueueState};
+use crate::holder::HolderState;
 
 /// A stop was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,18 +12,21 @@ use std::{cell::Cell, collections::BTreeSet, time::Duration};
 use orchestrator_supervise::{LinkFailure, Outbox};
 
 use self::{error::ActionError, renewal::with_renewal};
-use crate::{
+use orchestrator_producer_rules::{
     advance::{Action, Event, StencilUpdate},
-    completion::{Deliveries, Delivery, UNDELIVERED_MAX},
     cursor::SetSummary,
-    environment::{Environment, Peer, Stopped},
     lease::HeldLease,
     pages::PageCache,
-    queue::Queue,
     queue_state::QueueState,
     stencil::{Selection, State, Stencil},
-    store::{Store, StoreError},
     watermark::{QueueLevel, WaterMarks},
+};
+
+use crate::{
+    completion::{Deliveries, Delivery, UNDELIVERED_MAX},
+    environment::{Environment, Peer, Stopped},
+    queue::Queue,
+    store::{Store, StoreError},
 };
 
 /// Parameters of an executor.

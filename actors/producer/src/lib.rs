@@ -5,22 +5,15 @@
 //!
 //! | modules | content |
 //! |---|---|
-//! | `advance` | state machines that decide when a TCN is complete and what happens to stencils |
-//! | `pages`, `pair`, `walk` | jobs of a stencil and their order |
-//! | `cursor`, `lease`, `holder`, `watermark`, `queue_state` | progress, lease, flow control, `INFO` |
-//! | `job`, `batch` | wire format of jobs |
+//! | crate `orchestrator-producer-rules` | jobs of a stencil, completion of a TCN, lease, wire format of jobs |
 //! | `completion` | completed TCNs and their deliveries |
 //! | `executor` | actions of the state machine over a `store`, a `queue` and an `environment` |
 //! | `producer` | the actor |
 //! | `edge` | MongoDB, Faktory, and the receiver of completed TCNs |
 
-mod advance;
-mod batch;
 mod command;
 mod completion;
-mod completion_rate;
 mod config;
-mod cursor;
 mod drop_in;
 mod dry_run;
 mod edge;
@@ -28,25 +21,17 @@ mod environment;
 mod error;
 mod executor;
 mod holder;
-mod id;
-mod job;
-mod lease;
-mod pages;
-mod pair;
 mod plan;
 mod producer;
 mod progress;
 mod queue;
-mod queue_state;
 mod status;
-mod stencil;
 mod store;
 mod subsystem;
 #[cfg(test)]
 mod tests;
 mod verbs;
 mod walk;
-mod watermark;
 
 use std::time::Duration;
 
@@ -62,13 +47,7 @@ pub use subsystem::Producer;
 
 /// Parts that the benches use.
 pub mod bench {
-    pub use crate::{
-        batch::Batch,
-        edge::faktory::{PendingPush, PoolOptions, Server, child_spec},
-        id::Id,
-        job::{Jid, Job, JobOptions, JobWriter},
-        pair::Pair,
-    };
+    pub use crate::edge::faktory::{PendingPush, PoolOptions, Server, child_spec};
 }
 
 use crate::{
@@ -110,17 +89,20 @@ pub(crate) fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, ProducerE
     let (completions, deliveries) = on_complete.transpose().map_err(ProducerError::Config)?.unzip();
     let (mailbox, slot) = mailbox::<StencilProducer<FaktoryQueue>>(MAILBOX_CAPACITY);
     let queues = job_options.all_queues();
-    let actor =
-        producer::factory(config, queues, completions, slot, &status, move |cx| queue.until(&cx.stop));
+    let siblings = producer::Siblings::default();
+    let state = (&status, &siblings);
+    let actor = producer::factory(config, queues, completions, slot, state, move |cx| queue.until(&cx.stop));
     let actor = ChildSpec::worker("stencil_producer", actor)
         // A normal end means that `until_done` is reached.
         .restart(Restart::Transient)
         .shutdown(STOP_TIMEOUT)
         .console(StencilProducer::verbs().console(&mailbox))
         .durable(&status);
-    let tree = SupervisorSpec::new(Strategy::RestForOne).limits(Limits::LEAF).child(connections);
+    let tree = SupervisorSpec::new(Strategy::RestForOne)
+        .limits(Limits::LEAF)
+        .child(connections.reference(&siblings.pool));
     let tree = deliveries.into_iter().fold(tree, SupervisorSpec::child).child(actor);
-    Ok(ChildSpec::supervisor("producer", tree).placement(Placement::Dedicated))
+    Ok(ChildSpec::supervisor("producer", tree).placement(Placement::Dedicated).reference(&siblings.branch))
 }
 
 /// Checks the database's address.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use crate::{
+use orchestrator_producer_rules::{
     cursor::{Remaining, SetSummary},
     stencil::{Selection, Set, State, Stencil},
-    store::{Store, StoreError},
 };
+use serde::Serialize;
+
+use crate::store::{Store, StoreError};
 
 /// Jobs left to push.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -6,14 +6,19 @@ mod environment;
 
 use std::{collections::BTreeSet, time::Duration};
 
+use orchestrator_producer_rules::{
+    advance::{Action, Event, Halt, Machine, Rules},
+    queue_state::CompletionCriteria,
+    watermark::WaterMarks,
+};
 use orchestrator_subsystem::{Answered, Until, Verbs};
 use orchestrator_supervise::{
-    Child, ChildCx, Durable, Factory, Handle, Handled, LinkFailure, MailboxSlot, Outbox, PauseSpan, StartCx,
+    Child, ChildCx, ChildRef, Durable, Factory, Handle, Handled, LinkFailure, MailboxSlot, Outbox, PauseSpan,
+    StartCx,
 };
 use tokio::sync::watch;
 
 use crate::{
-    advance::{Action, Event, Halt, Machine, Rules},
     completion::Delivery,
     config::{Compat, ProducerConfig},
     edge::{MongoStore, faktory},
@@ -21,10 +26,8 @@ use crate::{
     executor::{Executor, Settings},
     holder,
     queue::Queue,
-    queue_state::CompletionCriteria,
     status::Status,
     verbs::{self, Pause, Paused, Resume, ShowStatus, StatusAnswer},
-    watermark::WaterMarks,
 };
 use environment::{LiveEnvironment, wall_ms};
 
@@ -50,8 +53,18 @@ pub(crate) struct StencilProducer<Q> {
     status: Durable<Status>,
     /// Pause switch of this incarnation's work.
     paused: watch::Sender<bool>,
+    siblings: Siblings,
     cx: StartCx,
     working: bool,
+}
+
+/// Children whose links the status tells.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Siblings {
+    /// Supervisor of all.
+    pub(crate) branch: ChildRef,
+    /// Connections to Faktory.
+    pub(crate) pool: ChildRef,
 }
 
 /// The status outlives restarts of the actor.
@@ -69,10 +82,10 @@ pub(crate) fn factory<Q: Queue + Unpin + 'static>(
     queues: BTreeSet<String>,
     completions: Option<Outbox<Delivery>>,
     slot: MailboxSlot<StencilProducer<Q>>,
-    status: &Durable<Status>,
+    (status, siblings): (&Durable<Status>, &Siblings),
     mut queue: impl FnMut(&StartCx) -> Q + Send + 'static,
 ) -> Factory {
-    let (config, status) = (config.clone(), status.clone());
+    let (config, status, siblings) = (config.clone(), status.clone(), siblings.clone());
     Factory::actor(slot, move |cx| {
         Ok(StencilProducer {
             config: config.clone(),
@@ -81,6 +94,7 @@ pub(crate) fn factory<Q: Queue + Unpin + 'static>(
             queue: Some(queue(cx)),
             status: status.clone(),
             paused: watch::Sender::new(status.lock().paused),
+            siblings: siblings.clone(),
             cx: cx.clone(),
             working: false,
         })
@@ -114,7 +128,8 @@ impl<Q: Queue + Unpin + 'static> Child for StencilProducer<Q> {
 
 impl<Q: Queue + Unpin + 'static> Handle<ShowStatus> for StencilProducer<Q> {
     fn handle(&mut self, _: ShowStatus, _: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<ShowStatus>> {
-        let links = self.cx.tree.node(self.branch()).as_ref().map(verbs::links).unwrap_or_default();
+        let links =
+            self.cx.tree.node(self.siblings.branch.path()).as_ref().map(verbs::links).unwrap_or_default();
         Handled::now(Ok(StatusAnswer { status: self.current_status(), links }))
     }
 }
@@ -156,15 +171,10 @@ impl<Q> StencilProducer<Q> {
     /// The queue is unavailable, too, while a connection is down without a pending request.
     fn current_status(&self) -> Status {
         let mut status = self.status.get();
-        let pool = format!("{}/{}", self.branch(), faktory::POOL);
-        if let Some(reason) = faktory::outage(&self.cx.tree, &pool) {
+        if let Some(reason) = faktory::outage(&self.cx.tree, self.siblings.pool.path()) {
             status.unavailable.entry("queue".into()).or_insert(reason);
         }
         status
-    }
-
-    fn branch(&self) -> &str {
-        self.cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch)
     }
 
     fn set_pause(&self, pause: Option<PauseSpan>) -> Paused {

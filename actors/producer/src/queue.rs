@@ -1,8 +1,7 @@
 //! Interface to the queue server.
 
 use orchestrator_edge::PeerError;
-
-use crate::{pair::Pair, queue_state::QueueState};
+use orchestrator_producer_rules::{pair::Pair, queue_state::QueueState};
 
 /// Jobs that are refused, or whose reply is lost. All others of a push are enqueued.
 #[derive(Debug, Clone, PartialEq, Eq)]

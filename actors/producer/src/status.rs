@@ -5,19 +5,17 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
+use orchestrator_producer_rules::{
+    advance::{Machine, Notice, Phase},
+    completion_rate::CompletionRate,
+    queue_state::QueueState,
+};
 use orchestrator_subsystem::until_text;
 use orchestrator_supervise::{PauseSpan, Vitals};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    advance::{Machine, Notice, Phase},
-    completion::UNDELIVERED_MAX,
-    completion_rate::CompletionRate,
-    environment::Progress,
-    holder::HolderState,
-    queue_state::QueueState,
-};
+use crate::{completion::UNDELIVERED_MAX, environment::Progress, holder::HolderState};
 
 /// Interval over which the speed is measured, in milliseconds.
 const SPEED_WINDOW_MS: u64 = 10_000;
@@ -258,7 +256,7 @@ fn describe(phase: &Phase, standby: Option<Standby>) -> (&'static str, Option<St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
+    use orchestrator_producer_rules::{
         advance::{Event, Rules},
         queue_state::{CompletionCriteria, CountedQueues, QueueState},
         stencil::{ConfigDocument, Set},

@@ -1,15 +1,15 @@
 //! Interface to the database. Tests implement it in memory.
 
-use orchestrator_supervise::{FailureKind, LinkFailure};
-
-use crate::{
+use orchestrator_producer_rules::{
     advance::StencilUpdate,
-    completion::{Completion, CompletionId, CompletionState, TcnStart},
     cursor::SetSummary,
     id::Id,
     lease::Lease,
     stencil::{ConfigDocument, InvalidDocument, Selection, Set, Stencil},
 };
+use orchestrator_supervise::{FailureKind, LinkFailure};
+
+use crate::completion::{Completion, CompletionId, CompletionState, TcnStart};
 
 /// Error of the database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,12 +1,9 @@
 //! First tangles of a set's pages, from a cached list or from the database (CONTRACT SO01, SO02).
 
+use orchestrator_producer_rules::{id::Id, stencil::Set};
 use std::sync::Arc;
 
-use crate::{
-    id::Id,
-    stencil::Set,
-    store::{Store, StoreError},
-};
+use crate::store::{Store, StoreError};
 
 /// Iterator over the first tangles of a set's pages.
 #[derive(Debug)]

@@ -19,8 +19,12 @@ use std::{
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use orchestrator_harness::{Faktory as FakeServer, free_port, wait_for};
-use orchestrator_producer::bench::{
-    Batch, Id, Jid, Job, JobOptions, JobWriter, Pair, PendingPush, PoolOptions, Server, child_spec,
+use orchestrator_producer::bench::{PendingPush, PoolOptions, Server, child_spec};
+use orchestrator_producer_rules::{
+    batch::Batch,
+    id::Id,
+    job::{Jid, Job, JobOptions, JobWriter},
+    pair::Pair,
 };
 use orchestrator_supervise::{Root, Strategy, SupervisorSpec};
 use serde_json::{Value, json};

@@ -3,19 +3,17 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
+use orchestrator_ingester_zmtp::SocketType;
 use orchestrator_subsystem::{
     CommandError, Context, OutputFormat,
     output::{escape_line, escape_strings},
 };
 use serde_json::{Value, json};
 
-use crate::{
-    edge::{
-        play::Play,
-        probe::Probe,
-        sources::{Address, Pace, ZmqProtocol},
-    },
-    zmtp::SocketType,
+use crate::edge::{
+    play::Play,
+    probe::Probe,
+    sources::{Address, Pace, ZmqProtocol},
 };
 
 /// Arguments of `probe`.

@@ -14,11 +14,12 @@ use std::{
 
 use jiff::Timestamp;
 use orchestrator_edge::{is_full, report_full};
+use orchestrator_ingester_protocols::cbors;
 use orchestrator_supervise::{Factory, Fault, InboxSlot, Metric, Outbox, Reply, StartCx, metrics};
 use orchestrator_text::sanitize_to;
 use tokio::sync::Notify;
 
-use crate::{item::Item, protocol::cbors};
+use crate::item::Item;
 
 /// Bytes of events that may wait for the disk.
 const WAITING_BYTES: usize = 64 << 20;
@@ -59,20 +60,20 @@ impl DumpEvent {
 #[derive(Debug, Clone)]
 pub(crate) struct Dump {
     outbox: Outbox<DumpCommand>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitingBytes>,
     /// The thread has taken an event.
     taken: Arc<Notify>,
 }
 
 /// Bytes of the events that wait for the disk.
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingBytes {
     bytes: AtomicUsize,
     /// Registered at the start of the thread.
     gauge: OnceLock<Metric>,
 }
 
-impl Waiting {
+impl WaitingBytes {
     fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }

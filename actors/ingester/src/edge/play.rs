@@ -7,6 +7,8 @@ use std::{fs::File, io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use orchestrator_ingester_protocols::cbors::{Entry, Event, Reader, Stream};
+use orchestrator_ingester_zmtp::{FrameLimits, SocketType, encode_message};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -18,8 +20,6 @@ use crate::{
         zmtp_stream::{Connection, HandshakeOptions, StreamError, handshake},
     },
     item::Parts,
-    protocol::cbors::{Entry, Event, Reader, Stream},
-    zmtp::{FrameLimits, SocketType, encode_message},
 };
 
 /// Bytes after which messages are written.
@@ -50,7 +50,7 @@ pub(crate) struct Played {
 }
 
 /// Message of the file, with the type of its item and its time.
-struct Message {
+struct PlayedMessage {
     parts: Parts,
     typ: Option<String>,
     time: Option<Timestamp>,
@@ -111,16 +111,18 @@ impl Play {
         Ok(played)
     }
 
-    fn next(&self, reader: &mut Reader<File>) -> Result<Option<Message>, String> {
+    fn next(&self, reader: &mut Reader<File>) -> Result<Option<PlayedMessage>, String> {
         loop {
-            let event = match reader.next().map_err(|error| self.file_error(&error))? {
+            let event = match reader.read().map_err(|error| self.file_error(&error))? {
                 None => return Ok(None),
-                Some(Entry::Message(parts)) => return Ok(Some(Message { parts, typ: None, time: None })),
+                Some(Entry::Message(parts)) => {
+                    return Ok(Some(PlayedMessage { parts, typ: None, time: None }));
+                }
                 Some(Entry::Event(event)) => event,
             };
             let time = event.created_at;
             if let Some(Stream { typ, frames, .. }) = self.choose(event)? {
-                return Ok(Some(Message { parts: frames, typ: Some(typ), time }));
+                return Ok(Some(PlayedMessage { parts: frames, typ: Some(typ), time }));
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use orchestrator_ingester_zmtp::FrameLimits;
 use tokio::{
     net::TcpStream,
     time::{Instant, sleep, timeout_at},
@@ -14,7 +15,6 @@ use crate::{
         zmtp_stream::{Connection, HandshakeOptions},
     },
     measurements::Measurements,
-    zmtp::FrameLimits,
 };
 
 /// Time between two connections to a source.

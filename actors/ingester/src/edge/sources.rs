@@ -12,12 +12,10 @@ mod replay;
 mod sardana;
 mod zmq;
 
+use orchestrator_ingester_zmtp::SocketType;
 use std::{net::SocketAddr, sync::Arc};
 
-use crate::{
-    source::{Registry, Source, SourceError, SourceFactory, SourceOptions},
-    zmtp::SocketType,
-};
+use crate::source::{Registry, Source, SourceError, SourceFactory, SourceOptions};
 
 use self::{large_message_reader::LargeMessageReader, recognisers::ZMQ};
 

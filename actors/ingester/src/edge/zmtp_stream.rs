@@ -4,6 +4,9 @@
 use std::{io, time::Duration};
 
 use bytes::{Buf, Bytes, BytesMut};
+use orchestrator_ingester_zmtp::{
+    Command, Decoder, FrameLimits, GREETING_BYTES, Greeting, Incoming, Ready, SocketType, ZmtpError,
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{
@@ -13,10 +16,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{
-    item::Parts,
-    zmtp::{Command, Decoder, FrameLimits, GREETING_BYTES, Greeting, Incoming, Ready, SocketType, ZmtpError},
-};
+use crate::item::Parts;
 
 /// Most pending PONG bytes of a peer that does not read.
 const PONG_BYTES_MAX: usize = 4096;
@@ -79,7 +79,7 @@ impl Connection {
 }
 
 /// Performs the handshake over a new connection and sets TCP_NODELAY. A SUB must then subscribe:
-/// write a [`subscription`](crate::zmtp::subscription).
+/// write a [`subscription`](orchestrator_ingester_zmtp::subscription).
 ///
 /// A peer with an incompatible socket type gets an ERROR before it is refused.
 ///
@@ -190,7 +190,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         if self.pending.is_some() {
             return None;
         }
-        match self.decoder.next().transpose()? {
+        match self.decoder.decode().transpose()? {
             Ok(Incoming::Message(parts)) => Some(parts),
             other => {
                 self.pending = Some(other);
@@ -241,7 +241,7 @@ async fn read_next(
     decoder: &mut Decoder,
 ) -> Result<Option<Incoming>, StreamError> {
     loop {
-        if let Some(incoming) = decoder.next()? {
+        if let Some(incoming) = decoder.decode()? {
             return Ok(Some(incoming));
         }
         if read.read_buf(&mut decoder.space()).await? == 0 {
@@ -255,7 +255,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::zmtp::{encode_message, subscription};
+    use orchestrator_ingester_zmtp::{encode_message, subscription};
 
     const LIMITS: FrameLimits = FrameLimits { frame_max: 1 << 23, message_max: 1 << 23, parts_max: 8 };
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use orchestrator_edge::PeerError;
-use orchestrator_supervise::{AskError, DETAIL, Durable, DurableView, Outbox, Recipient, reply};
+use orchestrator_supervise::{AskError, ChildRef, DETAIL, Durable, DurableView, Outbox, Recipient, reply};
 use orchestrator_text::sanitize;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -46,6 +46,10 @@ pub(crate) struct Handles {
     /// Number of the last mapping whose scan was interrupted.
     pub(crate) interrupted: DurableView<u64>,
     pub(crate) egress: Egress,
+    /// Supervisor that is restarted at a new mapping.
+    pub(crate) scan: ChildRef,
+    /// Child with the connection to Redis.
+    pub(crate) redis_child: ChildRef,
     /// Last handled update.
     pub(crate) position: crate::edge::redis::Position,
     /// Address of Redis without credentials.

@@ -1,6 +1,6 @@
 //! Report of an ingester without a mapping.
 
-use orchestrator_supervise::Vitals;
+use orchestrator_supervise::{Link, Vitals};
 
 use super::Ingester;
 use crate::edge::redis::UPDATES_KEY;
@@ -9,8 +9,8 @@ impl Ingester {
     /// Reports to `GET /v1/why` whether the controller has posted a mapping. While Redis is away, that is the
     /// cause.
     pub(super) fn report_mapping(&self, vitals: &Vitals) {
-        let link = self.tree.node(&self.redis_path).and_then(|node| node.link);
-        if self.mapping.is_some() || link.is_none_or(|link| link.state != "up") {
+        let is_up = matches!(self.handles.redis_child.link(), Some(Link::Up { .. }));
+        if self.mapping.is_some() || !is_up {
             return vitals.clear_blocker();
         }
         let redis = &self.handles.redis_endpoint;

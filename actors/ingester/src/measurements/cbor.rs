@@ -1,9 +1,8 @@
 //! JSON view of a CBOR message, for people. Byte strings are shown by their length.
 
 use minicbor::{Decoder, data::Type};
+use orchestrator_ingester_protocols::machine::excerpt;
 use serde_json::{Map, Value, json};
-
-use crate::protocol::machine::excerpt;
 
 /// Deepest nesting.
 const DEPTH: u8 = 16;

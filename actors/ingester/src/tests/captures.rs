@@ -3,15 +3,12 @@
 use std::{fs, path::PathBuf};
 
 use bytes::Bytes;
-
-use crate::{
-    edge::sources::ZmqProtocol,
-    item::Item,
-    protocol::{
-        Recognise,
-        cbors::{Entry, Event, Reader},
-    },
+use orchestrator_ingester_protocols::{
+    Recognise,
+    cbors::{Entry, Event, Reader},
 };
+
+use crate::{edge::sources::ZmqProtocol, item::Item};
 
 /// Path of a capture in this repository, or in the directory `ORCHESTRATOR_GOLDEN`
 /// (`golden/at_random.py`).
@@ -22,7 +19,7 @@ pub(crate) fn path(name: &str) -> PathBuf {
 
 fn entries(name: &str) -> Vec<Entry> {
     let mut reader = Reader::new(fs::File::open(path(name)).expect("a golden file"));
-    std::iter::from_fn(|| reader.next().expect("a whole file")).collect()
+    std::iter::from_fn(|| reader.read().expect("a whole file")).collect()
 }
 
 /// Messages of a capture.

@@ -14,7 +14,7 @@ mod queue_gauges;
 mod resp;
 mod server;
 
-pub(crate) use pool::{POOL, outage};
+pub(crate) use pool::outage;
 pub use pool::{PendingPush, PoolOptions, child_spec};
 pub(crate) use queue::FaktoryQueue;
 pub use server::Server;

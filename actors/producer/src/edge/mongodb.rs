@@ -11,15 +11,17 @@ mod lease;
 mod session;
 
 use mongodb::bson::{Bson, Document, RawDocument, doc};
-use orchestrator_supervise::{FailureKind, LinkFailure, LinkReporter};
-
-use crate::{
+use orchestrator_producer_rules::{
     advance::StencilUpdate,
-    completion::{Completion, CompletionId, CompletionState, TcnStart},
     cursor::SetSummary,
     id::Id,
     lease::Lease,
     stencil::{ConfigDocument, InvalidDocument, Selection, Set, Stencil},
+};
+use orchestrator_supervise::{FailureKind, LinkFailure, LinkReporter};
+
+use crate::{
+    completion::{Completion, CompletionId, CompletionState, TcnStart},
     store::{Store, StoreError},
 };
 use layout::{CONFIG, object_id};

@@ -2,11 +2,12 @@
 //! SD13, SS07).
 
 use super::{Executor, error::ActionError};
+use orchestrator_producer_rules::stencil::{ConfigDocument, Selection};
+
 use crate::{
     completion::{Completion, CompletionId, TcnStart},
     environment::{Environment, Stopped},
     queue::Queue,
-    stencil::{ConfigDocument, Selection},
     store::Store,
 };
 

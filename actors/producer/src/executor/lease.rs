@@ -9,12 +9,15 @@ use super::{
     error::ActionError,
     renewal::{renew, with_renewal},
 };
-use crate::{
+use orchestrator_producer_rules::{
     advance::Event,
+    lease::{Claim, HeldLease, Lease, claim},
+};
+
+use crate::{
     completion::Deliveries,
     environment::{Environment, Peer},
     holder::HolderState,
-    lease::{Claim, HeldLease, Lease, claim},
     queue::Queue,
     store::Store,
 };

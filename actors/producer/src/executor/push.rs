@@ -7,18 +7,21 @@ use super::{
     error::ActionError,
     renewal::{while_held, with_renewal},
 };
-use crate::{
+use orchestrator_producer_rules::{
     advance::{Event, StencilUpdate},
     cursor::{Cursor, Remaining},
-    environment::{Environment, Peer, Progress},
     id::Id,
     pages::{GridStep, PageCache, PairGrid, remaining_before},
     pair::Pair,
-    queue::{JidSeed, Queue, Unacknowledged},
     stencil::{State, Stencil},
+    watermark::Admission,
+};
+
+use crate::{
+    environment::{Environment, Peer, Progress},
+    queue::{JidSeed, Queue, Unacknowledged},
     store::Store,
     walk::PageWalk,
-    watermark::Admission,
 };
 
 /// Jobs of a stencil's first chunk. The size doubles with each chunk, so the first jobs are pushed while

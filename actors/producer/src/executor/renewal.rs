@@ -6,9 +6,10 @@ use futures_util::future::{Either, select};
 use orchestrator_supervise::LinkFailure;
 
 use super::error::ActionError;
+use orchestrator_producer_rules::lease::HeldLease;
+
 use crate::{
     environment::{Environment, Peer},
-    lease::HeldLease,
     store::Store,
 };
 

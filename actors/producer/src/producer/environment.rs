@@ -11,17 +11,16 @@ use orchestrator_edge::{LinkState, Retries, RetryPolicy};
 use orchestrator_supervise::{Durable, LinkFailure, LinkReporter, StartCx, StopToken, Vitals, metrics};
 use orchestrator_text::sanitize;
 
+use orchestrator_producer_rules::{
+    advance::Machine, lease::Lease, queue_state::QueueState, watermark::WaterMarks,
+};
 use tokio::sync::watch;
 
 use crate::{
-    advance::Machine,
     config::ProducerConfig,
     environment::{Environment, Peer, Progress, Stopped},
     holder::{self, HolderState},
-    lease::Lease,
-    queue_state::QueueState,
     status::{Standby, Status},
-    watermark::WaterMarks,
 };
 
 /// Time for which a stop waits for the reply of Faktory.

@@ -9,11 +9,9 @@ use mongodb::{
     bson::{Bson, Document, doc, oid::ObjectId},
 };
 use orchestrator_harness::MongoDb;
+use orchestrator_producer_rules::id::Id;
 
-use crate::{
-    edge::mongodb::{Collections, MongoStore},
-    id::Id,
-};
+use crate::edge::mongodb::{Collections, MongoStore};
 
 fn id(number: u64) -> Id {
     let mut bytes = [0; 12];

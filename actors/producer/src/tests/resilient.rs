@@ -6,16 +6,16 @@ mod faults;
 mod instances;
 mod walks;
 
-use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
-
-use crate::{
+use orchestrator_producer_rules::{
     advance::{Machine, Rules},
     id::Id,
     pair::Pair,
     queue_state::{CompletionCriteria, CountedQueues},
     stencil::{ConfigDocument, Set, State, Stencil},
-    tests::simulation::{SimulatedProcess, Simulation},
 };
+use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
+
+use crate::tests::simulation::{SimulatedProcess, Simulation};
 
 fn id(number: u64) -> Id {
     let mut bytes = [0; 12];

@@ -16,16 +16,19 @@ use tokio::time::Instant;
 
 pub(crate) use self::run::{End, run, run_delivering, settings};
 
-use crate::{
+use orchestrator_producer_rules::{
     advance::StencilUpdate,
-    completion::{Completion, CompletionId, CompletionState, TcnStart},
     cursor::{Remaining, SetSummary},
     id::Id,
     lease::Lease,
     pair::Pair,
-    queue::{JidSeed, Queue, Unacknowledged},
     queue_state::QueueState,
     stencil::{ConfigDocument, InvalidDocument, Selection, Set, State, Stencil},
+};
+
+use crate::{
+    completion::{Completion, CompletionId, CompletionState, TcnStart},
+    queue::{JidSeed, Queue, Unacknowledged},
     store::{Store, StoreError},
 };
 

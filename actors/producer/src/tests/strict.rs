@@ -7,12 +7,14 @@ use std::{
 
 use fastrand::Rng;
 use orchestrator_harness::rounds;
-
-use crate::{
+use orchestrator_producer_rules::{
     advance::{Action, Halt, Machine},
     id::Id,
     pair::Pair,
     stencil::{ConfigDocument, State, Stencil},
+};
+
+use crate::{
     tests::original::{self, Args, Interval, Original},
     tests::simulation::{End, SimulatedProcess, Simulation, run, settings},
 };
@@ -201,7 +203,7 @@ async fn a_valid_stencil_is_pushed() {
 /// The reason of a halt is the last line of the process, so it says what to do.
 #[test]
 fn a_halt_names_the_stencil_and_what_to_do() {
-    let set = crate::stencil::Set::Scion { tcn: 3 };
+    let set = orchestrator_producer_rules::stencil::Set::Scion { tcn: 3 };
     let said = Halt::EmptySet { stencil: "stencil 07".to_owned(), set }.to_string();
     assert!(said.contains("stencil 07") && said.contains("insert some"), "{said}");
 }

@@ -9,6 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use orchestrator_edge::ConnectionSlot;
+use orchestrator_ingester_zmtp::{Command, Decoder, FrameLimits, Incoming, SocketType, ZmtpError};
 use orchestrator_supervise::{Metric, Recipient};
 use tokio::{net::TcpStream, sync::Notify, task::yield_now};
 
@@ -20,7 +21,6 @@ use super::{
 use crate::{
     edge::zmtp_stream::{HandshakeOptions, StreamError, handshake},
     messages::WorkerPinged,
-    zmtp::{Command, Decoder, FrameLimits, Incoming, SocketType, ZmtpError},
 };
 
 /// Limits of a worker's messages; a ping has 16 bytes.
@@ -143,7 +143,7 @@ impl WorkerConnection<'_> {
     async fn read_loop(&self, mut decoder: Decoder, slot: &ConnectionSlot, shared: &Shared) -> CloseReason {
         let mut since_yield = 0_u32;
         loop {
-            match decoder.next() {
+            match decoder.decode() {
                 Ok(Some(Incoming::Message(parts))) => self.handle_ping(&parts, slot, shared),
                 Ok(Some(Incoming::Command(body))) => match Command::decode(body) {
                     Ok(command) => self.handle_command(command),

@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use bytes::Bytes;
+use orchestrator_ingester_zmtp::FrameHeader;
 
-use crate::{item::Parts, zmtp::FrameHeader};
+use crate::item::Parts;
 
 /// A message, shared by the queues of all its workers.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -163,7 +163,7 @@ proptest! {
         let message = Message { event: 0, header: Bytes::from_static(b"{}"), frames, received: Instant::now() };
         let given = Entry::new(Arc::new(message.clone()), 0);
         let mut wire = Vec::new();
-        crate::zmtp::encode_message(&message.parts(), &mut wire);
+        orchestrator_ingester_zmtp::encode_message(&message.parts(), &mut wire);
         prop_assert_eq!(wire.len(), given.wire);
         match given.compact(1_000).body {
             Body::Wire(copy) => prop_assert_eq!(&copy[..], &wire[..]),

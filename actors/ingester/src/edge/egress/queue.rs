@@ -7,10 +7,9 @@
 use std::{collections::VecDeque, sync::Arc, time::Instant};
 
 use bytes::{Bytes, BytesMut};
+use orchestrator_ingester_zmtp::encode_message;
 
 use super::message::Message;
-use crate::zmtp::encode_message;
-
 /// Memory of a message beside its bytes: queue entries and allocations.
 const ENTRY_BYTES: usize = 128;
 

@@ -4,10 +4,9 @@
 use std::{collections::VecDeque, fs::File, io, os::unix::fs::FileExt, path::Path};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use orchestrator_ingester_zmtp::FrameHeader;
 
 use super::queue::{Body, Entry, RECORD_HEAD};
-use crate::zmtp::FrameHeader;
-
 /// Bytes of small records that are buffered for one write.
 const BUFFER_BYTES: usize = 1 << 20;
 

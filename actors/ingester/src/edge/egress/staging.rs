@@ -3,10 +3,9 @@
 use std::{collections::VecDeque, io::IoSlice, ops::Range};
 
 use bytes::{Buf, Bytes};
+use orchestrator_ingester_zmtp::FrameHeader;
 
 use super::queue::{Body, Entry};
-use crate::zmtp::FrameHeader;
-
 /// Shortest frame written by reference, bytes. Below, a copy is cheaper than an I/O vector entry.
 pub(super) const SHARED_FROM: usize = 8 * 1024;
 

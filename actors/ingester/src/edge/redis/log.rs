@@ -4,7 +4,9 @@
 use std::{collections::VecDeque, time::Duration};
 
 use orchestrator_edge::{PeerError, PeerErrorKind};
-use orchestrator_supervise::{ChildSpec, Durable, Factory, Fault, LinkReporter, MetricKind, StartCx};
+use orchestrator_supervise::{
+    ChildRef, ChildSpec, Durable, Factory, Fault, LinkReporter, MetricKind, StartCx,
+};
 use redis::pipe;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -31,22 +33,21 @@ struct LogState {
     waiting: VecDeque<LogLine>,
 }
 
-/// Child that publishes faults of its siblings and their children.
-pub(crate) fn child(target: RedisTarget) -> ChildSpec {
+/// Child that publishes faults of the children of `branch`, its supervisor.
+pub(crate) fn child(target: RedisTarget, branch: &ChildRef) -> ChildSpec {
     let lines = Durable::new("waiting_lines", LogState::default());
-    let shared = lines.clone();
+    let (shared, branch) = (lines.clone(), branch.clone());
     let factory = Factory::task(move |cx: StartCx| {
-        let (target, lines) = (target.clone(), shared.clone());
+        let (target, lines, branch) = (target.clone(), shared.clone(), branch.clone());
         async move {
-            cx.stop.run_until_cancelled(publish(&target, &lines, &cx)).await;
+            cx.stop.run_until_cancelled(publish(&target, &lines, &branch, &cx)).await;
             Ok::<(), Fault>(())
         }
     });
     ChildSpec::worker("log", factory).durable(&lines)
 }
 
-async fn publish(target: &RedisTarget, lines: &Durable<LogState>, cx: &StartCx) {
-    let branch = cx.vitals.path().rsplit_once('/').map_or("", |(branch, _)| branch);
+async fn publish(target: &RedisTarget, lines: &Durable<LogState>, branch: &ChildRef, cx: &StartCx) {
     let lost = cx.vitals.register(
         "lost_log_lines",
         "lines",
@@ -60,7 +61,7 @@ async fn publish(target: &RedisTarget, lines: &Durable<LogState>, cx: &StartCx) 
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        let Some(node) = cx.tree.node(branch) else { continue };
+        let Some(node) = cx.tree.node(branch.path()) else { continue };
         let waiting = lines.update(|lines| {
             let news = cx.tree.events(lines.collector.last_seq());
             lines.waiting.extend(lines.collector.lines(&news, &node));

@@ -1,6 +1,8 @@
 //! Counters and log lines for the outcomes of messages.
 
-use crate::{protocol::Outcome, source::SourceCx};
+use orchestrator_ingester_protocols::Outcome;
+
+use crate::source::SourceCx;
 
 /// Effect of a message dropped within a series whose items match events by position.
 const SHIFT: &str = "message dropped, so later frames go to earlier events";

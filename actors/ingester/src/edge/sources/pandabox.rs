@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::BytesMut;
 use futures_util::stream::{StreamExt, unfold};
+use orchestrator_ingester_protocols::pandabox::{HELLO, PandaBox};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -18,7 +19,6 @@ use crate::{
         outcome_counter::OutcomeCounter,
     },
     item::Item,
-    protocol::pandabox::{HELLO, PandaBox},
     source::{Items, Source, SourceCx},
 };
 
@@ -40,7 +40,7 @@ impl PandaBoxSource {
 
 impl Source for PandaBoxSource {
     fn run(&mut self, cx: SourceCx) -> Items {
-        let run = Run {
+        let run = PandaBoxRun {
             dialler: Dialler::new(self.address.clone(), &cx),
             wire: None,
             items: VecDeque::new(),
@@ -50,7 +50,7 @@ impl Source for PandaBoxSource {
     }
 }
 
-struct Run {
+struct PandaBoxRun {
     dialler: Dialler,
     wire: Option<Wire>,
     items: VecDeque<Item>,
@@ -64,7 +64,7 @@ struct Wire {
     block: BytesMut,
 }
 
-impl Run {
+impl PandaBoxRun {
     async fn next(&mut self) -> Item {
         loop {
             if let Some(item) = self.items.pop_front() {

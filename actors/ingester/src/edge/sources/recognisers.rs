@@ -1,20 +1,18 @@
 //! Protocols over ZeroMQ and their recognisers.
 
-use crate::{
-    protocol::{
-        Machine, Recognise,
-        albaem::Albaem,
-        contrast::Contrast,
-        eiger_legacy::EigerLegacy,
-        eiger_v2::EigerV2,
-        lecroy::Lecroy,
-        numbered::{EigerLegacyNumbers, Numbered, StinsNumbers},
-        pcap::Pcap,
-        stins::Stins,
-        xspress::Xspress,
-    },
-    zmtp::SocketType,
+use orchestrator_ingester_protocols::{
+    Machine, Recognise,
+    albaem::Albaem,
+    contrast::Contrast,
+    eiger_legacy::EigerLegacy,
+    eiger_v2::EigerV2,
+    lecroy::Lecroy,
+    numbered::{EigerLegacyNumbers, Numbered, StinsNumbers},
+    pcap::Pcap,
+    stins::Stins,
+    xspress::Xspress,
 };
+use orchestrator_ingester_zmtp::SocketType;
 
 /// Creates the recogniser of one run.
 pub(crate) type MakeRecogniser = fn() -> Box<dyn Recognise>;

@@ -6,6 +6,10 @@ mod reader;
 use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use futures_util::stream::{StreamExt, unfold};
+use orchestrator_ingester_protocols::{
+    Outcome, Recognise,
+    cbors::{Entry, Event},
+};
 use orchestrator_supervise::LinkReporter;
 use orchestrator_text::sanitize_to;
 
@@ -17,10 +21,6 @@ use crate::{
         replay::reader::{Entries, FileReader},
     },
     item::{Item, Parts},
-    protocol::{
-        Outcome, Recognise,
-        cbors::{Entry, Event},
-    },
     source::{Items, Source, SourceCx, SourceError, SourceFactory, SourceOptions},
 };
 
@@ -61,7 +61,7 @@ impl Source for ReplaySource {
             Some(recogniser) => vec![recogniser()],
             None => all_recognisers(),
         };
-        let run = Run {
+        let run = ReplayRun {
             file: self.file.clone(),
             file_reader: self.file_reader.clone(),
             entries: None,
@@ -88,7 +88,7 @@ impl Source for ReplaySource {
     }
 }
 
-struct Run {
+struct ReplayRun {
     file: PathBuf,
     file_reader: FileReader,
     entries: Option<Entries>,
@@ -103,7 +103,7 @@ struct Run {
     outcome_counter: OutcomeCounter,
 }
 
-impl Run {
+impl ReplayRun {
     async fn next(&mut self) -> Result<Option<Item>, String> {
         loop {
             if let Some(item) = self.items.pop_front() {
@@ -190,7 +190,7 @@ impl Run {
 }
 
 /// The link is not up between runs.
-impl Drop for Run {
+impl Drop for ReplayRun {
     fn drop(&mut self) {
         self.link.connecting(0);
     }

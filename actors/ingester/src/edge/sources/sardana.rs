@@ -14,6 +14,7 @@ use std::{
 
 use futures_util::stream::{StreamExt, unfold};
 use orchestrator_edge::LinkState;
+use orchestrator_ingester_protocols::sardana::Sardana;
 use orchestrator_supervise::{Factory, Fault, StartCx, metrics};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -28,7 +29,6 @@ use crate::{
         },
     },
     item::Item,
-    protocol::sardana::Sardana,
     source::{Items, Source, SourceCx, SourceError},
 };
 
@@ -130,7 +130,7 @@ impl Source for SardanaSource {
             server.set_run(&cx, sender.clone());
             cx.link.up();
         }
-        let run = Run {
+        let run = SardanaRun {
             listen: self.listen,
             server: self.server.clone(),
             link: LinkState::of_link(cx.link.clone(), RETRY),
@@ -146,7 +146,7 @@ impl Source for SardanaSource {
     }
 }
 
-struct Run {
+struct SardanaRun {
     listen: SocketAddr,
     server: Rc<RefCell<Option<Server>>>,
     link: LinkState,
@@ -161,7 +161,7 @@ struct Run {
     cx: SourceCx,
 }
 
-impl Run {
+impl SardanaRun {
     async fn next(&mut self) -> Option<Item> {
         self.listening().await;
         while self.items.is_empty() {

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use futures_util::stream::{StreamExt, iter, unfold};
+use orchestrator_ingester_protocols::{Outcome, Recognise};
+use orchestrator_ingester_zmtp::{FrameLimits, SocketType, subscription};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{
@@ -19,9 +21,7 @@ use crate::{
         zmtp_stream::{Connection, HandshakeOptions, handshake},
     },
     item::Item,
-    protocol::{Outcome, Recognise},
     source::{Items, Source, SourceCx},
-    zmtp::{FrameLimits, SocketType, subscription},
 };
 
 /// Bytes of one read of small messages.
@@ -69,7 +69,7 @@ impl ZmqSource {
 
 impl Source for ZmqSource {
     fn run(&mut self, cx: SourceCx) -> Items {
-        let run = Run {
+        let run = ZmqRun {
             dialler: Dialler::new(self.address.clone(), &cx),
             handshake: HandshakeOptions {
                 socket_type: self.socket,
@@ -100,7 +100,7 @@ impl Source for ZmqSource {
 }
 
 /// One run. Its recogniser outlives connections, so a series continues after a reconnect.
-struct Run {
+struct ZmqRun {
     dialler: Dialler,
     handshake: HandshakeOptions,
     /// Messages of the current connection.
@@ -110,7 +110,7 @@ struct Run {
     outcome_counter: OutcomeCounter,
 }
 
-impl Run {
+impl ZmqRun {
     /// Next item, with those that arrived with it.
     async fn batch(&mut self) -> VecDeque<Item> {
         let mut items = VecDeque::new();

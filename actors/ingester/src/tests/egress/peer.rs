@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use orchestrator_ingester_zmtp::{Decoder, FrameLimits, Incoming};
 use orchestrator_supervise::{
     Child, ChildCx, ChildSpec, Factory, Handle, Handled, InboxSlot, Outbox, Placement, Strategy,
     SupervisorSpec, Tree, inbox, mailbox,
@@ -21,7 +22,6 @@ use tokio::{
 use crate::{
     edge::egress::{Egress, EgressLimits, Message, PeerState, factory, spill_factory},
     messages::WorkerPinged,
-    zmtp::{Decoder, FrameLimits, Incoming},
 };
 
 /// Time-out of each expected event.
@@ -76,7 +76,7 @@ impl Worker {
     pub(crate) async fn next(&mut self) -> Option<Vec<Bytes>> {
         timeout(TIMEOUT, async {
             loop {
-                match self.decoder.next().expect("well formed") {
+                match self.decoder.decode().expect("well formed") {
                     Some(Incoming::Message(parts)) => return Some(parts.into_vec()),
                     Some(Incoming::Command(_)) => continue,
                     None => {}

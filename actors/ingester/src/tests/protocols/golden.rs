@@ -1,16 +1,14 @@
 //! Golden tests: the same parts in the same order, byte for byte.
 
+use orchestrator_ingester_protocols::{
+    Outcome,
+    cbors::encode_event,
+    pandabox::PandaBox,
+    sardana::{Post, Sardana},
+};
 use std::{collections::VecDeque, fs};
 
-use crate::{
-    protocol::{
-        Outcome,
-        cbors::encode_event,
-        pandabox::PandaBox,
-        sardana::{Post, Sardana},
-    },
-    tests::captures::{ZMQ_CASES, compare, events, messages, path, recogniser},
-};
+use crate::tests::captures::{ZMQ_CASES, compare, events, messages, path, recogniser};
 
 #[test]
 fn zmq_protocols_give_the_originals_items() {

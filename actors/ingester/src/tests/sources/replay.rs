@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
+use orchestrator_ingester_protocols::cbors::encode_event;
 
 use super::support::{DEADLINE, bench_with_reader_child, item};
 use crate::{
     item::Item,
-    protocol::cbors::encode_event,
     source::{Items, SourceError, SourceOptions},
     tests::captures::{ZMQ_CASES, compare, path},
 };

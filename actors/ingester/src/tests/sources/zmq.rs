@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use futures_util::StreamExt;
 use orchestrator_harness::free_port;
+use orchestrator_ingester_protocols::{Machine, stins::Stins};
+use orchestrator_ingester_zmtp::{FrameLimits, SocketType, encode_message};
 use orchestrator_supervise::Link;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -13,10 +15,8 @@ use zeromq::{Endpoint, PubSocket, PushSocket, Socket, SocketSend, ZmqMessage};
 use super::support::{bench, bench_with_reader_child, in_time, item, make, take, until, upstream};
 use crate::{
     edge::sources::{Address, ZmqSource},
-    protocol::{Machine, stins::Stins},
     source::Source,
     tests::captures::{ZMQ_CASES, compare, messages},
-    zmtp::{FrameLimits, SocketType, encode_message},
 };
 
 fn message(parts: Vec<Bytes>) -> ZmqMessage {

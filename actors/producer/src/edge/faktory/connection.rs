@@ -17,7 +17,9 @@ use super::{
     resp::{Reply, decode, excerpt},
     server::{Server, Timeouts},
 };
-use crate::{batch::Command, queue::Unacknowledged, queue_state::QueueState};
+use orchestrator_producer_rules::{batch::Command, queue_state::QueueState};
+
+use crate::queue::Unacknowledged;
 
 /// Time-out of the `END` command.
 const END_TIMEOUT: Duration = Duration::from_millis(200);

@@ -20,7 +20,9 @@ use super::{
     queue_gauges::QueueGauges,
     server::Server,
 };
-use crate::{batch::Command, queue::Unacknowledged, queue_state::QueueState};
+use orchestrator_producer_rules::{batch::Command, queue_state::QueueState};
+
+use crate::queue::Unacknowledged;
 
 /// Consecutive batches without an accepted job after which the refusal is a cause.
 const REFUSALS_MAX: u32 = 5;

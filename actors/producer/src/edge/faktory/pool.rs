@@ -19,7 +19,9 @@ use super::{
     error::{ambiguous, connection_lost, not_sent},
     server::{Server, Timeouts},
 };
-use crate::{batch::Batch, queue::Unacknowledged, queue_state::QueueState};
+use orchestrator_producer_rules::{batch::Batch, queue_state::QueueState};
+
+use crate::queue::Unacknowledged;
 
 /// Upper bound of the batches that wait for a connection.
 const BATCHES: usize = 1_024;
@@ -30,7 +32,7 @@ const INFOS: usize = 16;
 const STOP_TIMEOUT: Shutdown = Shutdown::After(Duration::from_secs(1));
 
 /// Tree id of the pool.
-pub(crate) const POOL: &str = "faktory";
+const POOL: &str = "faktory";
 
 /// Size of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

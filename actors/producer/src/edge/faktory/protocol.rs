@@ -11,7 +11,9 @@ use super::{
     error::{ambiguous, refused},
     resp::{Reply, excerpt},
 };
-use crate::{batch::Command, job::Jid, queue::Unacknowledged, queue_state::QueueState};
+use orchestrator_producer_rules::{batch::Command, job::Jid, queue_state::QueueState};
+
+use crate::queue::Unacknowledged;
 
 const VERSION: u32 = 2;
 /// Upper bound of the rounds of the password hash. Servers ask for 4,000 to 8,095.
@@ -129,7 +131,7 @@ mod tests {
     use orchestrator_edge::Sent;
 
     use super::*;
-    use crate::{
+    use orchestrator_producer_rules::{
         batch::Batch,
         id::Id,
         job::{Job, JobOptions, JobWriter},

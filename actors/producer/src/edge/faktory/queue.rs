@@ -5,13 +5,14 @@ use orchestrator_edge::{PeerError, Sent};
 use orchestrator_supervise::StopToken;
 
 use super::{error::not_sent, pool::Faktory};
-use crate::{
+use orchestrator_producer_rules::{
     batch::Batch,
     job::{Jid, Job, JobOptions, JobWriter},
     pair::Pair,
-    queue::{JidSeed, Queue, Unacknowledged},
     queue_state::QueueState,
 };
+
+use crate::queue::{JidSeed, Queue, Unacknowledged};
 
 /// Attempts at a batch that the server cannot have received (CONTRACT SE04).
 const ATTEMPTS: usize = 3;

@@ -3,10 +3,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use orchestrator_producer_rules::queue_state::QueueState;
 use orchestrator_supervise::{Vitals, metrics};
 use orchestrator_text::sanitize_to;
-
-use crate::queue_state::QueueState;
 
 /// Maximum number of queues with a gauge; further ones have none.
 const QUEUES_MAX: usize = 64;

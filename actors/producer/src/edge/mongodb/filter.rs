@@ -3,7 +3,7 @@
 use mongodb::bson::{Document, doc};
 
 use super::layout::{CONFIG, number};
-use crate::stencil::{Selection, Set};
+use orchestrator_producer_rules::stencil::{Selection, Set};
 
 /// Documents without a state, or with a TCN that is no number, match as well, so that they are reported as
 /// invalid.

@@ -3,14 +3,13 @@
 mod completions;
 
 use mongodb::bson::{Bson, Document, doc, oid::ObjectId};
-use orchestrator_text::sanitize_to;
-
-use crate::{
+use orchestrator_producer_rules::{
     cursor::{Cursor, Remaining, SetSummary},
     id::Id,
     lease::Lease,
     stencil::{ConfigDocument, InvalidDocument, Stencil},
 };
+use orchestrator_text::sanitize_to;
 
 pub(super) use self::completions::{completion, completion_key, completion_state};
 

@@ -6,7 +6,9 @@ use super::{
     layout::{CONFIG, long},
     session::Session,
 };
-use crate::{lease::Lease, store::StoreError};
+use orchestrator_producer_rules::lease::Lease;
+
+use crate::store::StoreError;
 
 /// Replaces the lease `seen` with `lease`. Returns false if it has changed.
 pub(super) async fn take(

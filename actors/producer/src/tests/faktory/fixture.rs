@@ -3,16 +3,18 @@
 use std::{ops::Range, time::Duration};
 
 use orchestrator_edge::PeerError;
+use orchestrator_producer_rules::{
+    batch::Batch,
+    id::Id,
+    job::{Jid, Job, JobOptions, JobWriter},
+    pair::Pair,
+};
 pub(crate) use orchestrator_supervise::testing::{TestTree, eventually};
 use orchestrator_supervise::{LinkSnapshot, NodeSnapshot, Strategy, SupervisorSpec, Tree};
 use serde_json::{Value, json};
 
 use crate::{
-    batch::Batch,
     edge::faktory::{Faktory, PoolOptions, Server, Timeouts, child_spec},
-    id::Id,
-    job::{Jid, Job, JobOptions, JobWriter},
-    pair::Pair,
     queue::Unacknowledged,
 };
 

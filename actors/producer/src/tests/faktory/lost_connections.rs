@@ -4,11 +4,12 @@ use orchestrator_edge::{PeerError, PeerErrorKind, Sent};
 use orchestrator_harness::Faktory as Peer;
 
 use super::fixture::*;
-use crate::{
+use orchestrator_producer_rules::{
     batch::Batch,
-    edge::faktory::{PoolOptions, Server},
     job::{JobOptions, JobWriter},
 };
+
+use crate::edge::faktory::{PoolOptions, Server};
 
 fn not_sent(reason: &str) -> PeerError {
     PeerError::new(PeerErrorKind::Lost, Sent::No, format!("the jobs were not sent: {reason}"))

@@ -5,11 +5,10 @@ use orchestrator_harness::Faktory as Peer;
 use serde_json::{Map, Value, json};
 
 use super::fixture::*;
+use orchestrator_producer_rules::{batch::Batch, job::JobOptions, pair::Pair};
+
 use crate::{
-    batch::Batch,
     edge::faktory::{FaktoryQueue, PoolOptions, Server},
-    job::JobOptions,
-    pair::Pair,
     queue::{JidSeed, Queue, Unacknowledged},
 };
 

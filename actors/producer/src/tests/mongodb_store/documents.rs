@@ -3,12 +3,13 @@
 use fastrand::Rng;
 
 use super::*;
-use crate::{
+use orchestrator_producer_rules::{
     advance::StencilUpdate,
     cursor::{Cursor, Remaining, SetSummary},
     stencil::{ConfigDocument, Selection, State},
-    store::{Store, StoreError},
 };
+
+use crate::store::{Store, StoreError};
 
 /// The queries select the same stencils as [`Selection::selects`], in the order of (TCN, `_id`).
 #[tokio::test]

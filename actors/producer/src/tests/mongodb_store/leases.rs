@@ -1,9 +1,8 @@
 //! The lease and the writes that it fences.
 
-use crate::{
-    lease::Lease,
-    store::{Store, StoreError},
-};
+use orchestrator_producer_rules::lease::Lease;
+
+use crate::store::{Store, StoreError};
 
 use super::*;
 

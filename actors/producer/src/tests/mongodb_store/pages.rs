@@ -1,11 +1,9 @@
 //! Sets: summaries, pages, and indexes.
 
+use orchestrator_producer_rules::{cursor::SetSummary, id::Id, stencil::Set};
 use std::time::{Duration, Instant};
 
 use crate::{
-    cursor::SetSummary,
-    id::Id,
-    stencil::Set,
     store::{Store, StoreError},
     walk::PageWalk,
 };

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use orchestrator_supervise::{Inbox, inbox};
 
 use super::*;
+use orchestrator_producer_rules::advance::Action;
+
 use crate::{
-    advance::Action,
     completion::{Completion, Delivery, UNDELIVERED_MAX},
     tests::simulation::{End, Fault, run_delivering, settings},
 };

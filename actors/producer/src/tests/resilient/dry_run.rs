@@ -1,10 +1,13 @@
 //! Plans of a dry run.
 
 use super::*;
-use crate::{
+use orchestrator_producer_rules::{
     cursor::{Cursor, Remaining},
-    plan::plan,
     stencil::InvalidDocument,
+};
+
+use crate::{
+    plan::plan,
     tests::simulation::{End, Fault, run, settings},
 };
 

@@ -4,10 +4,9 @@ use fastrand::Rng;
 use orchestrator_harness::rounds;
 
 use super::*;
-use crate::{
-    advance::Action,
-    tests::simulation::{End, Fault, run, settings},
-};
+use orchestrator_producer_rules::advance::Action;
+
+use crate::tests::simulation::{End, Fault, run, settings};
 
 /// Runs one producer after the other until one finishes. Returns how many were killed.
 async fn run_until_finished(simulation: &Rc<RefCell<Simulation>>, page_size: u32, chunk: usize) -> u32 {
@@ -101,7 +100,7 @@ async fn a_kill_between_chunks_repeats_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_repeats_nothing() {
     let simulation = Rc::new(RefCell::new(simulation_with(&[0, 0, 60, 60], &[stencil(1, 2, 3)], 4, 5)));
-    let bounded = crate::watermark::WaterMarks { high: 100, low: 20 };
+    let bounded = orchestrator_producer_rules::watermark::WaterMarks { high: 100, low: 20 };
     for holder in 0..1_000 {
         // Each process stops at its first wait.
         let stopping = SimulatedProcess::new(&simulation, |simulation| {

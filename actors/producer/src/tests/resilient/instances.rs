@@ -5,10 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::*;
-use crate::{
-    advance::Action,
-    tests::simulation::{End, Fault, run, settings},
-};
+use orchestrator_producer_rules::advance::Action;
+
+use crate::tests::simulation::{End, Fault, run, settings};
 
 fn made() -> Simulation {
     simulation_with(&[0, 0, 90, 90, 40], &[stencil(1, 2, 3), stencil(2, 3, 2), stencil(3, 2, 4)], 4, 6)
@@ -108,7 +107,7 @@ async fn a_former_holder_writes_nothing() {
         true
     });
     let mut settings = settings(false, 2, 20, "one");
-    settings.marks = crate::watermark::WaterMarks { high: 60, low: 10 };
+    settings.marks = orchestrator_producer_rules::watermark::WaterMarks { high: 60, low: 10 };
     let running = run(machine(2), settings, &process);
     // No two idle ticks fall under one lease.
     let ended = tokio::time::timeout(Duration::from_secs(3_600), running).await;
@@ -152,7 +151,7 @@ async fn a_producer_that_lost_its_lease_is_not_held_by_the_high_mark() {
         true
     });
     let mut settings = settings(false, 2, 20, "one");
-    settings.marks = crate::watermark::WaterMarks { high: 60, low: 10 };
+    settings.marks = orchestrator_producer_rules::watermark::WaterMarks { high: 60, low: 10 };
     let running = run(machine(2), settings, &process);
     let ended = tokio::time::timeout(Duration::from_secs(60), running).await;
     assert!(ended.is_err(), "{ended:?}");

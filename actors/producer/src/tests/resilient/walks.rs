@@ -3,11 +3,9 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::{
-    advance::Action,
-    tests::simulation::{self, End, run, settings},
-    watermark::WaterMarks,
-};
+use orchestrator_producer_rules::{advance::Action, watermark::WaterMarks};
+
+use crate::tests::simulation::{self, End, run, settings};
 
 async fn finish(simulation: &Rc<RefCell<Simulation>>, page_size: u32, process: &SimulatedProcess) {
     let end = run(machine(page_size), settings(false, page_size, 50, "p"), process).await;

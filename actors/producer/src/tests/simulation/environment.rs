@@ -2,13 +2,12 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use orchestrator_producer_rules::{lease::Lease, queue_state::QueueState};
 use orchestrator_supervise::LinkFailure;
 
 use crate::{
     environment::{Environment, Peer, Progress, Stopped},
     holder::HolderState,
-    lease::Lease,
-    queue_state::QueueState,
 };
 
 use super::SimulatedProcess;

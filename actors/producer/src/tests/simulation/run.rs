@@ -5,13 +5,16 @@ use std::time::Duration;
 use orchestrator_supervise::Outbox;
 
 use super::{POLL, SimulatedProcess};
-use crate::{
+use orchestrator_producer_rules::{
     advance::{Action, Event, Machine},
+    watermark::WaterMarks,
+};
+
+use crate::{
     completion::Delivery,
     environment::Stopped,
     executor::{Executor, Settings},
     store::Store,
-    watermark::WaterMarks,
 };
 
 pub(crate) fn settings(strict: bool, page_size: u32, chunk: usize, holder: &str) -> Settings {

@@ -65,7 +65,7 @@ struct Host {
 
 /// State of one process.
 #[derive(Default)]
-struct Progress {
+struct ProcessState {
     /// Mapping whose former run is being stopped, and the time of the request.
     starting: Cell<Option<(u64, Instant)>>,
     /// Exception that ended the process.
@@ -126,7 +126,7 @@ impl Host {
         (requests, events): (&mut Inbox<Request>, &mut Inbox<StreamsAssigned>),
         cx: &StartCx,
     ) -> Option<String> {
-        let (progress, last, errors) = (Progress::default(), LastLine::default(), running.stderr.take());
+        let (progress, last, errors) = (ProcessState::default(), LastLine::default(), running.stderr.take());
         let logging = async {
             if let Some(errors) = errors {
                 stderr::log(errors, cx.vitals.path(), &self.redaction, &last).await;
@@ -164,7 +164,7 @@ impl Host {
         &self,
         end: End,
         status: io::Result<ExitStatus>,
-        progress: &Progress,
+        progress: &ProcessState,
         last: &LastLine,
     ) -> String {
         let (ended, by_itself) = match status {
@@ -191,7 +191,7 @@ impl Host {
     async fn serve_process(
         &self,
         control: &UnixStream,
-        progress: &Progress,
+        progress: &ProcessState,
         requests: &mut Inbox<Request>,
         events: &mut Inbox<StreamsAssigned>,
     ) -> String {
@@ -213,7 +213,7 @@ impl Host {
     async fn feed(
         &self,
         control: &UnixStream,
-        progress: &Progress,
+        progress: &ProcessState,
         requests: &mut Inbox<Request>,
         events: &mut Inbox<StreamsAssigned>,
     ) -> io::Result<()> {
@@ -227,7 +227,12 @@ impl Host {
         }
     }
 
-    async fn request(&self, control: &UnixStream, progress: &Progress, request: Request) -> io::Result<()> {
+    async fn request(
+        &self,
+        control: &UnixStream,
+        progress: &ProcessState,
+        request: Request,
+    ) -> io::Result<()> {
         let (stream, number, socket) = match request {
             Request::Run { stream, mapping, socket } => (stream, mapping, socket),
             Request::Finished(mapping) => return write_line(control, &json!({ "finished": mapping })).await,
@@ -268,7 +273,7 @@ impl Host {
     }
 }
 
-impl Progress {
+impl ProcessState {
     /// Reads reports that have arrived; returns the number of bytes.
     fn read(&self, control: &UnixStream) -> io::Result<usize> {
         let mut text = self.text.borrow_mut();
@@ -309,7 +314,7 @@ impl Progress {
 }
 
 /// Reads the reports of the process; returns the reason to kill it.
-async fn listen(control: &UnixStream, progress: &Progress) -> String {
+async fn listen(control: &UnixStream, progress: &ProcessState) -> String {
     loop {
         if control.readable().await.is_err() {
             return std::future::pending().await;
@@ -327,7 +332,7 @@ async fn listen(control: &UnixStream, progress: &Progress) -> String {
 }
 
 /// Ends with an error text once the class has not stopped its former run in time.
-async fn overdue(progress: &Progress) -> String {
+async fn overdue(progress: &ProcessState) -> String {
     loop {
         sleep(CHECK_INTERVAL).await;
         if progress.starting.get().is_some_and(|(_, since)| since.elapsed() >= RUN_TIMEOUT) {

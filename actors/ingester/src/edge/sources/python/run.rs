@@ -4,6 +4,7 @@ use std::{collections::VecDeque, os::fd::OwnedFd, os::unix::net::UnixStream as B
 
 use bytes::Bytes;
 use futures_util::stream::{StreamExt, iter, unfold};
+use orchestrator_ingester_zmtp::{FrameLimits, Incoming};
 use orchestrator_supervise::Outbox;
 use orchestrator_text::sanitize;
 use tokio::net::UnixStream;
@@ -13,7 +14,6 @@ use crate::{
     edge::zmtp_stream::{MessageReader, StreamError},
     item::{Item, Parts},
     source::{Items, Source, SourceCx, SourceError},
-    zmtp::{FrameLimits, Incoming},
 };
 
 /// Bytes of one read of small items.
@@ -42,7 +42,7 @@ impl Source for PythonSource {
     fn run(&mut self, cx: SourceCx) -> Items {
         self.mapping = cx.mapping;
         let (requests, redaction) = (self.requests.clone(), self.redaction.clone());
-        let run = Run { requests, redaction, cx, reader: None, end: None };
+        let run = ClassRun { requests, redaction, cx, reader: None, end: None };
         let batches = unfold(Box::new(run), |mut run| async move { Some((run.batch().await?, run)) });
         batches.flat_map(iter).boxed_local()
     }
@@ -58,7 +58,7 @@ impl Source for PythonSource {
     }
 }
 
-struct Run {
+struct ClassRun {
     requests: Outbox<Request>,
     redaction: Redaction,
     cx: SourceCx,
@@ -69,7 +69,7 @@ struct Run {
 
 /// Message of the process.
 #[derive(Debug, PartialEq, Eq)]
-enum Message {
+enum ProcessMessage {
     /// The generator runs.
     Running,
     /// An item.
@@ -80,7 +80,7 @@ enum Message {
     Raised(Bytes),
 }
 
-impl Run {
+impl ClassRun {
     /// Next items, with those that arrived with them; None after the end.
     async fn batch(&mut self) -> Option<Vec<Result<Item, SourceError>>> {
         loop {
@@ -121,13 +121,13 @@ impl Run {
         };
         while let Some(parts) = message {
             match decode(parts)? {
-                Message::Running => self.cx.link.up(),
-                Message::Item(item) => items.push_back(item),
-                Message::Ended => {
+                ProcessMessage::Running => self.cx.link.up(),
+                ProcessMessage::Item(item) => items.push_back(item),
+                ProcessMessage::Ended => {
                     self.end = Some(Ok(()));
                     return Ok(());
                 }
-                Message::Raised(text) => return Err(SourceError(self.redaction.apply(&text))),
+                ProcessMessage::Raised(text) => return Err(SourceError(self.redaction.apply(&text))),
             }
             message = if items.len() < BATCH { reader.buffered() } else { None };
         }
@@ -149,14 +149,16 @@ async fn begin(requests: &Outbox<Request>, cx: &SourceCx) -> Result<MessageReade
     Ok(MessageReader::without_handshake(ours, LIMITS, BLOCK))
 }
 
-fn decode(mut parts: Parts) -> Result<Message, SourceError> {
+fn decode(mut parts: Parts) -> Result<ProcessMessage, SourceError> {
     let head = if parts.is_empty() { Bytes::new() } else { parts.remove(0) };
     match head.split_first() {
-        Some((b'r', _)) => Ok(Message::Running),
-        Some((b'n', _)) => Ok(Message::Ended),
-        Some((b'e', _)) => Ok(Message::Raised(head.slice(1..))),
+        Some((b'r', _)) => Ok(ProcessMessage::Running),
+        Some((b'n', _)) => Ok(ProcessMessage::Ended),
+        Some((b'e', _)) => Ok(ProcessMessage::Raised(head.slice(1..))),
         Some((b'i', typ)) if typ.len() <= TYP_MAX => match std::str::from_utf8(typ) {
-            Ok(typ) => Ok(Message::Item(Item { typ: typ.to_owned().into(), frames: parts, number: None })),
+            Ok(typ) => {
+                Ok(ProcessMessage::Item(Item { typ: typ.to_owned().into(), frames: parts, number: None }))
+            }
             Err(_) => Err(invalid("a type that is not UTF-8")),
         },
         _ => Err(invalid(&sanitize(&head[..head.len().min(64)]))),
@@ -178,10 +180,10 @@ mod tests {
     #[test]
     fn messages_are_recognised_and_anything_else_is_an_error() {
         let item = Item { typ: "STINS".into(), frames: parts(&[b"", b"x"]), number: None };
-        assert_eq!(decode(parts(&[b"iSTINS", b"", b"x"])).expect("valid"), Message::Item(item));
-        assert_eq!(decode(parts(&[b"r"])).expect("valid"), Message::Running);
-        assert_eq!(decode(parts(&[b"n"])).expect("valid"), Message::Ended);
-        assert_eq!(decode(parts(&[b"eno"])).expect("valid"), Message::Raised("no".into()));
+        assert_eq!(decode(parts(&[b"iSTINS", b"", b"x"])).expect("valid"), ProcessMessage::Item(item));
+        assert_eq!(decode(parts(&[b"r"])).expect("valid"), ProcessMessage::Running);
+        assert_eq!(decode(parts(&[b"n"])).expect("valid"), ProcessMessage::Ended);
+        assert_eq!(decode(parts(&[b"eno"])).expect("valid"), ProcessMessage::Raised("no".into()));
         for bad in [&b""[..], b"\x1b[2J", b"i\xff", &[b'i'; 258]] {
             let error = decode(parts(&[bad])).expect_err("invalid").to_string();
             assert!(!error.contains('\u{1b}'), "{error}");

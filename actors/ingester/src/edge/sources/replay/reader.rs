@@ -7,10 +7,9 @@ use std::{
     sync::Arc,
 };
 
+use orchestrator_ingester_protocols::cbors::{CborsError, Entry, Reader};
 use orchestrator_supervise::{Factory, Fault, Outbox, StartCx, block_on, inbox};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-
-use crate::protocol::cbors::{CborsError, Entry, Reader};
 
 /// Entries read ahead.
 const READ_AHEAD_ENTRIES: usize = 4;
@@ -99,7 +98,7 @@ impl ReadRequest {
         loop {
             let entry = {
                 let _work = cx.vitals.begin_work("read file");
-                reader.next().transpose()
+                reader.read().transpose()
             };
             let Some(entry) = entry else { return };
             let failed = entry.is_err();

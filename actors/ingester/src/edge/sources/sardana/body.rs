@@ -28,7 +28,7 @@ pub(super) struct BodyLimits {
 }
 
 /// A body with its share of the memory limit.
-pub(super) struct Body {
+pub(super) struct PostBody {
     pub(super) bytes: Bytes,
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -55,7 +55,7 @@ impl BodyLimits {
     }
 
     /// Reads a body to its end.
-    pub(super) async fn read(&self, request: &HttpRequest, payload: Payload) -> Result<Body, Rejection> {
+    pub(super) async fn read(&self, request: &HttpRequest, payload: Payload) -> Result<PostBody, Rejection> {
         let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
         if announced.and_then(|length| length.parse().ok()).is_some_and(|length: usize| length > BODY_MAX) {
             return Err(TOO_LONG);
@@ -70,13 +70,13 @@ impl BodyLimits {
         self.queued.clone().acquire_many_owned(kib).await.ok()
     }
 
-    async fn collect(&self, mut payload: Payload) -> Result<Body, Rejection> {
+    async fn collect(&self, mut payload: Payload) -> Result<PostBody, Rejection> {
         let mut body = BytesMut::new();
         let mut limits: Option<OwnedSemaphorePermit> = None;
         loop {
             let chunk = match timeout(CHUNK_TIMEOUT, payload.next()).await {
                 Ok(Some(Ok(chunk))) => chunk,
-                Ok(None) => return Ok(Body { bytes: body.freeze(), _permit: limits }),
+                Ok(None) => return Ok(PostBody { bytes: body.freeze(), _permit: limits }),
                 Ok(Some(Err(_))) => return Err((StatusCode::BAD_REQUEST, "send the whole body")),
                 Err(_elapsed) => return Err((StatusCode::REQUEST_TIMEOUT, "send the body without pauses")),
             };

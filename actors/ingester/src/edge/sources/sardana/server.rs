@@ -20,6 +20,7 @@ use actix_web::{
     web::{self, Bytes, Data, Payload},
 };
 use orchestrator_edge::OneRequest;
+use orchestrator_ingester_protocols::sardana::{Post, is_object};
 use orchestrator_supervise::Metric;
 use parking_lot::Mutex;
 use tokio::{
@@ -28,10 +29,7 @@ use tokio::{
 };
 
 use super::body::{BodyLimits, Rejection};
-use crate::{
-    protocol::sardana::{Post, is_object},
-    source::SourceCx,
-};
+use crate::source::SourceCx;
 
 /// Most connections.
 const CONNECTIONS_MAX: usize = 256;

@@ -4,10 +4,9 @@
 use mongodb::bson::{Bson, Document, doc};
 
 use super::{DocumentReader, long, number};
-use crate::{
-    completion::{Completion, CompletionId, CompletionState, TcnStart},
-    stencil::InvalidDocument,
-};
+use orchestrator_producer_rules::stencil::InvalidDocument;
+
+use crate::completion::{Completion, CompletionId, CompletionState, TcnStart};
 
 pub(in super::super) fn completion_key(id: CompletionId) -> String {
     format!("orchestrator.completions.{id}")
