@@ -167,6 +167,10 @@ pub(crate) enum Command {
         /// it is in use, the program starts with a warning
         #[arg(long, value_name = "ADDR")]
         admin: Option<String>,
+        /// Print the commented configuration of this command line and its environment, and start nothing;
+        /// before the other program's name it is never taken for an argument of that program
+        #[arg(long, global = true)]
+        print_config: bool,
         /// Set one key of the configuration that is made from this command line, e.g. `--set
         /// queue.hold_secs=3600`; repeatable
         // The top level has an argument with the id `set`, whose values would be added.
@@ -204,7 +208,9 @@ pub(crate) enum ConfigCommand {
         format: OutputFormat,
     },
     /// Write a commented configuration that replaces another program's, with the values of its configuration
-    /// or unit file
+    /// file
+    ///
+    /// For a program that has a command line only, see `orchestrator as --print-config`.
     ///
     /// Example: orchestrator config init --for fproducer --from /etc/tanglenomicon/config.yaml --output
     /// producer.toml

@@ -29,9 +29,9 @@ pub(crate) fn arguments(of_process: impl IntoIterator<Item = OsString>) -> Vec<O
 /// if the file needs another argument.
 fn replaced(file: &str, subcommand: Option<&str>) -> Option<(Option<&'static str>, usize)> {
     let find = |is_called: &dyn Fn(&str, &[&str]) -> bool| {
-        subsystems::drop_in_where(|original| is_called(original.name, original.starts))
+        subsystems::drop_in_where(|original| is_called(original.name, original.files))
     };
-    if let Some(original) = find(&|name, starts| name == file || starts.contains(&file)) {
+    if let Some(original) = find(&|name, files| name == file || files.contains(&file)) {
         return Some((Some(original.name), 1));
     }
     let called = subcommand.map(|word| format!("{file}-{}", word.replace('_', "-")));

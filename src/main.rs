@@ -46,7 +46,7 @@ use serde_json::json;
 use crate::{
     arguments::{Arguments, Command, ConfigCommand, RunArguments},
     cli::{colour, exit_code::ExitCode},
-    config::{Config, ProgramConfig, Sources, init::InitArguments},
+    config::{Config, ProgramConfig, Sources, init::Written},
     results::{exit_code, print, print_or_fail, report_error, write_out},
     subsystems::DropIn,
     topology::ROOT,
@@ -66,7 +66,8 @@ fn main() -> std::process::ExitCode {
     if arguments.version {
         return print(Ok(if arguments.run.verbose { version::long() } else { version::short() })).into();
     }
-    let runs = matches!(arguments.command, None | Some(Command::Run(_) | Command::As { .. }));
+    let runs =
+        matches!(arguments.command, None | Some(Command::Run(_) | Command::As { print_config: false, .. }));
     if runs && init_process::is_needed() {
         return init_process::run().unwrap_or_else(|error| report_error(&error).into());
     }
@@ -91,13 +92,22 @@ fn main() -> std::process::ExitCode {
                 Config::print_effective(&sources)
             })
         }
-        Some(Command::Config(ConfigCommand::Init(arguments))) => init(&arguments),
+        Some(Command::Config(ConfigCommand::Init(arguments))) => {
+            print_written(config::init::run(&arguments, verify))
+        }
         Some(Command::Config(ConfigCommand::Schema)) => print(Ok(Config::schema())),
         Some(Command::Symbols) => symbols(),
         #[cfg(any(feature = "queue", feature = "provenance-sqlite"))]
         Some(Command::Demo(arguments)) => exit_code(demo::run(&arguments)),
-        Some(Command::As { admin, sets, original }) => {
-            exit_code(run_drop_in(admin.as_deref(), &sets, &original))
+        Some(Command::As { admin, print_config, sets, original }) => {
+            let config = drop_in_config(admin.as_deref(), &sets, &original);
+            if print_config {
+                print_written(
+                    config.and_then(|config| config::init::of_drop_in(original.name(), config, verify)),
+                )
+            } else {
+                exit_code(config.and_then(|config| run::run(&config, None)))
+            }
         }
     };
     StandardStream::flush();
@@ -140,7 +150,7 @@ fn start(arguments: &RunArguments) -> ExitCode {
     exit_code(run::run(&config, Some(sources)))
 }
 
-fn run_drop_in(admin: Option<&str>, sets: &[String], original: &DropIn) -> Result<ExitCode> {
+fn drop_in_config(admin: Option<&str>, sets: &[String], original: &DropIn) -> Result<Config> {
     let mut context = OriginalContext::of_process();
     // A drop-in is configured by its command line and the original's variables, without configuration files.
     let program = ProgramConfig {
@@ -152,7 +162,7 @@ fn run_drop_in(admin: Option<&str>, sets: &[String], original: &DropIn) -> Resul
     let config = Config { program, sections, admin_binding: Binding::Optional, ..Config::default() };
     let mut config = config.with_assignments(sets)?;
     config.warnings = context.take_warnings();
-    run::run(&config, None)
+    Ok(config)
 }
 
 fn check(sources: Sources, format: OutputFormat) -> ExitCode {
@@ -203,13 +213,17 @@ fn man(directory: &Path) -> Result<ExitCode> {
     Ok(ExitCode::Ok)
 }
 
-/// Writes a configuration. The notes about it go to standard error.
-fn init(arguments: &InitArguments) -> ExitCode {
-    let verify = |config: &Config| topology::build(config).map(drop);
-    print(config::init::run(arguments, verify).map(|written| {
+/// Prints a new configuration. The notes about it go to standard error.
+fn print_written(result: Result<Written>) -> ExitCode {
+    print(result.map(|written| {
         note(written.notes);
         written.text
     }))
+}
+
+/// Checks a new configuration as a start does.
+fn verify(config: &Config) -> Result<()> {
+    topology::build(config).map(drop)
 }
 
 /// Prints the script that lets a shell ask this program for completions.

@@ -62,6 +62,11 @@ pub(crate) struct DropIn {
 }
 
 impl DropIn {
+    /// Name of the replaced program.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Converts the command line into the equivalent section. `context` has the environment and takes
     /// warnings.
     ///

@@ -1,12 +1,9 @@
-//! `orchestrator config init`: a commented configuration in place of a replaced program, with the values of
-//! that program's own configuration or unit file.
+//! A commented configuration in place of a replaced program: `orchestrator config init` with the values of
+//! that program's own configuration file, `orchestrator as --print-config` with those of its command line.
 
 mod commented;
-mod directories;
 mod files;
 mod secret_files;
-mod shell;
-mod unit_file;
 
 use std::{
     fs,
@@ -17,14 +14,14 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use orchestrator_subsystem::{
-    AnySubsystem, Original, OriginalContext, OriginalFile, OriginalUnit, Section, redaction::redact,
+    AnySubsystem, Original, OriginalContext, OriginalFile, Section, redaction::redact,
 };
 use orchestrator_text::sanitize_to;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use self::{commented::Document, files::persist, secret_files::SecretFile, unit_file::UnitFile};
-use super::{Config, Sources, schema::Schema};
+use self::{commented::Document, files::persist, secret_files::SecretFile};
+use super::{Config, Sources, report::one_line, schema::Schema};
 use crate::subsystems::{self, SUBSYSTEMS};
 
 /// Arguments of `config init`.
@@ -34,13 +31,9 @@ pub(crate) struct InitArguments {
     /// dranspose-http-ingester, fproducer, deriva-agent or deriva-imaging-server
     #[arg(long = "for", value_name = "PROGRAM")]
     program: String,
-    /// Take over the values of this file: the program's own configuration, or its systemd unit file
+    /// Take over the values of the program's own configuration file
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Take over the values of this command line, in place of the `ExecStart` of the unit file, if one is
-    /// given
-    #[arg(long, value_name = "COMMAND")]
-    command: Option<String>,
     /// Write to this file; addresses with a password are written to files beside it [default: standard
     /// output]
     #[arg(long, value_name = "FILE")]
@@ -50,10 +43,10 @@ pub(crate) struct InitArguments {
     force: bool,
 }
 
-/// Result of [`run`].
+/// A configuration for standard output.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// Configuration, if it is for standard output.
+    /// The configuration; empty if it was written to a file.
     pub(crate) text: String,
     /// Lines for the operator.
     pub(crate) notes: Vec<String>,
@@ -69,31 +62,20 @@ type Check = fn(&Config) -> Result<()>;
 pub(crate) fn run(arguments: &InitArguments, verify: Check) -> Result<Written> {
     let (subsystem, original) = find(&arguments.program)?;
     let mut context = OriginalContext::default();
-    let command = arguments.command.as_deref();
-    let section = match (&arguments.from, command) {
-        (Some(file), _) => section_of(file, command, subsystem, original, &mut context)
+    let section = match &arguments.from {
+        Some(file) => section_of(file, subsystem, original, &mut context)
             .with_context(|| format!("--from {}", sanitize_to(file.as_os_str().as_encoded_bytes(), 512)))?,
-        (None, Some(_)) => {
-            section_of_unit(UnitFile::default(), command, original, &mut context).context("--command")?
-        }
-        (None, None) => default_section(subsystem, original)?,
+        None => default_section(subsystem, original)?,
     };
-    let mut notes = context.take_warnings();
-    let schema = Schema::whole();
-    let mut values = section.to_json()?;
+    let warnings = context.take_warnings();
+    let config = Config { sections: vec![section], warnings, ..Config::default() };
     let directory = arguments.output.as_deref().map(parent);
     if let Some(missing) = directory.as_deref().filter(|directory| !directory.is_dir()) {
         bail!("--output: the directory {} is missing: create it first", missing.display());
     }
-    let secrets = secret_files::move_out(&mut values, section.name(), directory.as_deref(), &schema)?;
-    notes.extend(secrets.iter().map(|secret| secret.note(arguments.output.is_some())));
-    let to_toml = |values: &Value| {
-        let (from, section) = (arguments.from.as_deref(), section.name());
-        Document { program: original.name, from, section, values, notes: &notes }.to_toml(schema.root())
-    };
-    let text = to_toml(&values);
-    // The check reads the files with the addresses, too.
-    check(&to_toml(&secret_files::with_temporary_paths(&values, &secrets)), verify)?;
+    let from = arguments.from.as_ref().map(|file| one_line(file.as_os_str().as_encoded_bytes()));
+    let Draft { text, mut notes, secrets } =
+        draft(original.name, from.as_deref(), config, directory.as_deref(), verify)?;
     match &arguments.output {
         None => Ok(Written { text, notes }),
         Some(output) => {
@@ -103,6 +85,50 @@ pub(crate) fn run(arguments: &InitArguments, verify: Check) -> Result<Written> {
             Ok(Written { text: String::new(), notes })
         }
     }
+}
+
+/// Formats `config`, that of the drop-in for `program`, if it passes `verify`.
+///
+/// # Errors
+/// A configuration file cannot have one of the values.
+pub(crate) fn of_drop_in(program: &str, config: Config, verify: Check) -> Result<Written> {
+    let from = Some("the command line and the environment");
+    let Draft { text, notes, .. } = draft(program, from, config, None, verify)?;
+    Ok(Written { text, notes })
+}
+
+/// A configuration that passed the check and is not written yet.
+struct Draft {
+    text: String,
+    /// Lines for the operator.
+    notes: Vec<String>,
+    /// Files with addresses and passwords that the text names.
+    secrets: Vec<SecretFile>,
+}
+
+/// Formats `config`, whose values are from `from`. The files with secrets are to be in `directory`.
+fn draft(
+    program: &str,
+    from: Option<&str>,
+    config: Config,
+    directory: Option<&Path>,
+    verify: Check,
+) -> Result<Draft> {
+    let Config { program: own, sections, warnings: mut notes, .. } = config;
+    let schema = Schema::whole();
+    let mut values = serde_json::to_value(own)?;
+    for section in &sections {
+        values[section.name()] = section.to_json()?;
+    }
+    let secrets = secret_files::move_out(&mut values, directory, &schema)?;
+    notes.extend(secrets.iter().map(|secret| secret.note(directory.is_some())));
+    let to_toml = |values: &Value| {
+        Document { program, from, sections: &sections, values, notes: &notes }.to_toml(schema.root())
+    };
+    let text = to_toml(&values);
+    // The check reads the files with the addresses, too.
+    check(&to_toml(&secret_files::with_temporary_paths(&values, &secrets)), verify)?;
+    Ok(Draft { text, notes, secrets })
 }
 
 /// Finds a replaced program by its name.
@@ -128,25 +154,20 @@ fn default_section(subsystem: &dyn AnySubsystem, original: &Original) -> Result<
     subsystem.section(example)?.context("the example is empty")
 }
 
-/// Translates the program's configuration file, or its unit file.
+/// Translates the program's configuration file.
 fn section_of(
     file: &Path,
-    command: Option<&str>,
     subsystem: &dyn AnySubsystem,
     original: &Original,
     context: &mut OriginalContext,
 ) -> Result<Section> {
     let text = orchestrator_edge::read_text(file)?;
     let name = original.name;
-    if UnitFile::is_one(file, &text) {
-        return section_of_unit(UnitFile::parse(&text)?, command, original, context);
-    }
-    if command.is_some() {
-        bail!("it is no unit file: --command goes with a unit file, or without --from");
-    }
     let path = fs::canonicalize(file)?;
     match original.file {
-        OriginalFile::None => bail!("{name} has no configuration file: name its unit file instead"),
+        OriginalFile::None => bail!(
+            "{name} has no configuration file: use its command line, `orchestrator as --print-config {name} ..`"
+        ),
         OriginalFile::Argument => subsystems::drop_in(name, &[path.into_os_string()])?.section(context),
         OriginalFile::Variable(variable) => {
             *context = OriginalContext::new([(variable.into(), path.into_os_string())]);
@@ -157,28 +178,6 @@ fn section_of(
             subsystem.section(values)?.context("it configures nothing")
         }
     }
-}
-
-/// Translates a unit file, with `command` in place of its own.
-fn section_of_unit(
-    mut unit: UnitFile,
-    command: Option<&str>,
-    original: &Original,
-    context: &mut OriginalContext,
-) -> Result<Section> {
-    let name = original.name;
-    if matches!(original.file, OriginalFile::Text(_)) {
-        bail!("{name} is configured in its own code, not in a unit file: name its JSON file instead");
-    }
-    let variables = unit.environment(context)?;
-    command.into_iter().for_each(|command| unit.set_command(command));
-    unit.follow(original, &variables)?;
-    let arguments = unit.arguments(original, &variables)?;
-    let warnings = context.take_warnings();
-    let (interpreter, directory) = (unit.interpreter(original), unit.directory());
-    *context = OriginalContext::new(variables).of_unit(OriginalUnit { interpreter, directory });
-    warnings.into_iter().for_each(|warning| context.warn(warning));
-    subsystems::drop_in(name, &arguments)?.section(context)
 }
 
 fn parent(file: &Path) -> PathBuf {

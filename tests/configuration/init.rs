@@ -1,5 +1,5 @@
-//! `orchestrator config init`: its result is valid and has the values of the replaced program's configuration
-//! or unit file.
+//! `orchestrator config init`: its result is valid and has the values of the replaced program's
+//! configuration.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -66,17 +66,6 @@ fn each_program_has_a_commented_configuration_that_is_valid() {
 }
 
 #[test]
-fn a_unit_file_of_the_supervisor_is_taken_over() {
-    let env = env();
-    let unit = "[Unit]\nDescription=Supervisor\n\n[Service]\nEnvironment=STATE=/var/lib/n\nExecStart=/usr/bin/python3 /opt/supervisor.py \\\n    ${STATE} /var/lib/fetchers \"/run/my worker.sock\"\nRestart=always\n";
-    let config = init(&env, "nixpkgs-update-supervisor", "n.service", unit);
-    let wanted =
-        json!({"database": "/var/lib/n", "input_dir": "/var/lib/fetchers", "socket": "/run/my worker.sock"});
-    assert_eq!(config["queue"], wanted);
-    assert!(config["admin"].is_object() && config.get("producer").is_none(), "{config}");
-}
-
-#[test]
 fn the_producers_file_is_taken_over_and_its_password_moves_into_a_file() {
     let env = env();
     let yaml = "faktory-connection-info: {port: 7420, domain: ':p@ss@faktory'}\ndb-connection-info: {domain: mongo, port: 27017, user: root, password: 's3cr3t/1', database: t}\ntangle-collections: {stencil_col_name: s, col_name: arborescent_tangles, page_size: 250}\nextra: 1\n";
@@ -116,99 +105,34 @@ fn the_producers_file_is_taken_over_and_its_password_moves_into_a_file() {
     let (code, _, err) = env.cli(&[&again[..], &["--force"]].concat());
     assert_eq!(code, 0, "{err}");
     assert_eq!(read(&env.path().join("out.toml"))["producer"], config["producer"]);
-
-    let unit = "[Service]\nExecStart=/opt/bin/runner client config.yaml --strict\n";
-    fs::write(env.path().join("p.service"), unit).expect("write a file");
-    let (code, text, err) = env.cli(&["config", "init", "--for", "fproducer", "--from", "p.service"]);
-    assert!(code == 0 && text.contains("\ncompat = \"strict\"\n"), "{text}{err}");
-    assert!(
-        err.contains("write it into the file producer.mongodb.uri") && !text.contains("s3cr3t"),
-        "{text}{err}"
-    );
 }
 
 #[test]
-fn the_provenance_servers_file_is_taken_over_directly_and_by_its_unit_file() {
+fn the_provenance_servers_file_is_taken_over_and_its_password_moves_into_a_file() {
     let yaml = "provenance:\n  rabbitmq:\n    url: amqp://broker:5672/%2f\n    batch_size: 50\n    storage_config: {cls: postgresql, db: 'host=db user=me password=s3cr3t dbname=p'}\n";
-    let unit = |path: &Path| {
-        let path = path.join("p.yml");
-        format!(
-            "[Service]\nEnvironment=SWH_CONFIG_FILENAME={}\nExecStart=/usr/bin/python3 -c \"from swh import *\"\n",
-            path.display()
-        )
-    };
-    for by_unit in [false, true] {
-        let env = env();
-        fs::write(env.path().join("p.yml"), yaml).expect("write a file");
-        let (name, text) = if by_unit { ("p.service", unit(env.path())) } else { ("p.yml", yaml.to_owned()) };
-        let config = init(&env, "swh-provenance-server", name, &text);
-        let provenance = &config["provenance"];
-        assert_eq!((&provenance["transport"], &provenance["batch"]), (&json!("amqp"), &json!(50)));
-        assert_eq!(provenance["amqp"]["url"], "amqp://broker:5672/%2f");
-        assert_eq!(provenance["writer"]["kind"], "postgres");
-        let file = provenance["postgres"]["dsn_file"].as_str().expect("a path");
-        let secret = fs::read_to_string(file).expect("the secret");
-        assert_eq!(secret, "host=db user=me password=s3cr3t dbname=p\n");
-    }
-}
-
-#[test]
-fn unit_files_of_ingesters_are_taken_over() {
-    let unit = "[Service]\nEnvironment=INGESTER_URL=tcp://node7:10010 REDIS_URL=redis://r:6379/2\nExecStart=/opt/bin/dranspose ingester --ingesterclass ZmqPullSingleIngester --upstream_url tcp://detector:9999 --name eiger\n";
-    let config = init(&env(), "dranspose-ingester", "i.service", unit);
-    let ingester = &config["ingester"][0];
-    assert_eq!((&ingester["name"], &ingester["listen"]), (&json!("eiger-ingester"), &json!("0.0.0.0:10010")));
-    assert_eq!(ingester["redis_url"], "redis://r:6379/2");
-    let wanted =
-        json!([{"name": "eiger", "source": "ZmqPullSingleIngester", "upstream_url": "tcp://detector:9999"}]);
-    assert_eq!(ingester["stream"], wanted);
-    let unit = "[Service]\nExecStart=dranspose http_ingester --ingesterapp dranspose.ingesters.http_sardana:app --name s\n";
-    let config = init(&env(), "dranspose-http-ingester", "h.service", unit);
-    assert_eq!(config["ingester"][0]["stream"][0]["listen"], "0.0.0.0:5000");
-}
-
-/// The check of the result reads the address of Redis, whose file does not exist before.
-#[test]
-fn the_password_of_redis_moves_into_a_file() {
     let env = env();
-    let unit = "[Service]\nEnvironment=REDIS_URL=redis://me:s3cr3t@redis:6379/0\nEnvironment=INGESTER_URL=tcp://localhost:10000\n\
-                ExecStart=/usr/bin/dranspose ingester --ingesterclass ZmqPullSingleIngester --upstream_url tcp://detector:9 --name s\n";
-    fs::write(env.path().join("i.service"), unit).expect("write a file");
-    let arguments = ["config", "init", "--for", "dranspose-ingester", "--from", "i.service"];
-    let (code, out, err) = env.cli(&arguments);
-    assert!(code == 0 && !(out + &err).contains("s3cr3t"), "{err}");
-    let config = init(&env, "dranspose-ingester", "i.service", unit);
-    let file = config["ingester"][0]["redis_url_file"].as_str().expect("a file");
-    assert_eq!(fs::read_to_string(file).expect("the secret"), "redis://me:s3cr3t@redis:6379/0\n");
-    assert_eq!(fs::metadata(file).expect("the file").permissions().mode() & 0o777, 0o600);
-    assert!(err.contains("redis_url_file"), "{err}");
+    let config = init(&env, "swh-provenance-server", "p.yml", yaml);
+    let provenance = &config["provenance"];
+    assert_eq!((&provenance["transport"], &provenance["batch"]), (&json!("amqp"), &json!(50)));
+    assert_eq!(provenance["amqp"]["url"], "amqp://broker:5672/%2f");
+    assert_eq!(provenance["writer"]["kind"], "postgres");
+    let file = provenance["postgres"]["dsn_file"].as_str().expect("a path");
+    let secret = fs::read_to_string(file).expect("the secret");
+    assert_eq!(secret, "host=db user=me password=s3cr3t dbname=p\n");
     let names =
         fs::read_dir(env.path()).expect("a directory").map(|entry| entry.expect("an entry").file_name());
     let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with(".tmp")).collect();
     assert!(left.is_empty(), "{left:?}");
-    // A result that is refused leaves neither the secret nor the configuration.
-    fs::remove_file(file).expect("remove");
-    fs::remove_file(env.path().join("out.toml")).expect("remove");
-    fs::write(env.path().join("i.service"), unit.replace("redis:6379", "redis:99999")).expect("write a file");
-    let (code, _, err) = env.cli(&[&arguments[..], &["--output", "out.toml"]].concat());
-    assert!(code != 0 && !Path::new(file).exists() && !env.path().join("out.toml").exists(), "{code}: {err}");
-}
 
-/// The interpreter and the search paths of a class of the site become keys; other values may be secret.
-#[test]
-fn the_environment_of_a_class_of_the_site_is_taken_over() {
-    let unit = "[Service]\nEnvironment=PYTHONPATH=/opt/beamline REDIS_URL=redis://r LOG_LEVEL=DEBUG DETECTOR_TOKEN=s3cr3t\nWorkingDirectory=/srv/run\nExecStart=/opt/venv/bin/python -m dranspose.cli ingester --ingesterclass my.module:Mine --upstream_url tcp://d:9 --name eiger\n";
-    let env = env();
-    let config = init(&env, "dranspose-ingester", "i.service", unit);
-    let ingester = &config["ingester"][0];
-    assert_eq!(ingester["python"], "/opt/venv/bin/python");
-    assert_eq!(ingester["env"], json!({"PYTHONPATH": "/opt/beamline"}));
-    assert_eq!(ingester["env_pass"], json!(["DETECTOR_TOKEN", "LOG_LEVEL"]));
-    let text = fs::read_to_string(env.path().join("out.toml")).expect("a configuration");
-    assert!(text.contains("WorkingDirectory=/srv/run: keep it") && !text.contains("s3cr3t"), "{text}");
+    // A result that is refused leaves neither the secret nor the configuration.
+    fs::remove_file(file).expect("it exists");
     fs::remove_file(env.path().join("out.toml")).expect("it exists");
-    let shipped = init(&env, "dranspose-ingester", "j.service", &unit.replace("my.module:Mine", "stins"));
-    assert!(shipped["ingester"][0].get("env").is_none() && shipped["ingester"][0].get("python").is_none());
+    fs::write(env.path().join("p.yml"), yaml.replace("//broker", "//me@broker")).expect("write a file");
+    let arguments =
+        ["config", "init", "--for", "swh-provenance-server", "--from", "p.yml", "--output", "out.toml"];
+    let (code, _, err) = env.cli(&arguments);
+    assert!(code == CONFIG && err.contains("provenance.amqp.url"), "{err}");
+    assert!(!Path::new(file).exists() && !env.path().join("out.toml").exists());
 }
 
 #[test]
@@ -249,18 +173,14 @@ fn what_cannot_be_taken_over_is_refused_and_nothing_is_written() {
     for (program, name, text, said) in [
         ("cron", "x", "", "replaces no such program; it replaces nixpkgs-update-supervisor"),
         ("fproducer", "x.yaml", "a: 1", "it is missing"),
-        ("fproducer", "x.service", "[Service]\nExecStart=/bin/true\n", "does not start fproducer"),
-        ("fproducer", "x.service", "[Service]\nExecStart=runner client %i\n", "has a specifier"),
-        ("nixpkgs-update-supervisor", "x.json", "{}", "name its unit file instead"),
         (
             "nixpkgs-update-supervisor",
-            "x.service",
-            "[Service]\nExecStart=supervisor.py a b\n",
-            "required arguments",
+            "x.json",
+            "{}",
+            "use its command line, `orchestrator as --print-config nixpkgs-update-supervisor ..`",
         ),
         ("deriva-agent", "x.json", "[]", "no configuration of deriva"),
         ("deriva-imaging-server", "x.json", r#"{"server": {}}"#, "no configuration of deriva-imaging-server"),
-        ("deriva-agent", "x.service", "[Service]\nExecStart=a\n", "name its JSON file"),
     ] {
         let env = env();
         fs::write(env.path().join(name), text).expect("write a file");

@@ -31,13 +31,13 @@ impl Subsystem for Catalogs {
     const ORIGINALS: &'static [Original] = &[
         Original {
             name: "deriva-agent",
-            starts: &[],
+            files: &[],
             file: OriginalFile::Text(deriva_config::translate),
             example: deriva_config::EXAMPLE,
         },
         Original {
             name: "deriva-imaging-server",
-            starts: &[],
+            files: &[],
             file: OriginalFile::Text(imaging_config::translate),
             example: deriva_config::EXAMPLE,
         },

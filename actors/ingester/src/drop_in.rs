@@ -2,8 +2,6 @@
 //! PORT -n STREAM`, with the original's environment variables in upper or lower case. As in the
 //! original, a long option may be shortened.
 
-mod site_class;
-
 use std::{
     collections::BTreeMap,
     net::ToSocketAddrs,
@@ -11,9 +9,11 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use orchestrator_edge::process::PASS_ALL;
 use orchestrator_subsystem::{OriginalContext, redaction::may_hold_secret};
 
 use crate::{
+    class_path::ClassPath,
     config::{DumpOverflow, IngesterConfig, StreamConfig},
     error::IngesterError,
 };
@@ -48,13 +48,20 @@ impl DropIn {
     ///
     /// # Errors
     /// A class, an app or a variable is invalid; the text says what to do.
-    pub(crate) fn config(&self, context: &mut OriginalContext) -> Result<IngesterConfig> {
+    pub(crate) fn config(&self, context: &OriginalContext) -> Result<IngesterConfig> {
         let variables = Variables::new(context);
         let (mut config, python) = match self {
             Self::DransposeIngester(arguments) => (arguments.config(&variables)?, &arguments.python),
             Self::DransposeHttpIngester(arguments) => (arguments.config(&variables)?, &arguments.python),
         };
-        site_class::add_environment(&mut config, python.as_deref(), context);
+        let of_site = |source: &str| ClassPath::without_dranspose(source).contains(':');
+        if config.stream.iter().any(|stream| of_site(&stream.source)) {
+            // The original runs the class in its own process.
+            config.env_pass = vec![PASS_ALL.to_owned()];
+            if let Some(python) = python {
+                python.clone_into(&mut config.python);
+            }
+        }
         // `--set ingester.NAME.KEY=VALUE` needs the name.
         Ok(IngesterConfig { name: config.name(), ..config })
     }

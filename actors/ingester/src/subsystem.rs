@@ -30,14 +30,14 @@ impl Subsystem for Ingesters {
     const ORIGINALS: &'static [Original] = &[
         Original {
             name: "dranspose-ingester",
-            starts: &["ingester"],
+            files: &[],
             file: OriginalFile::None,
             example: r#"[{"name": "eiger-ingester", "stream":
                 [{"name": "eiger", "source": "stins", "upstream_url": "tcp://detector:9999"}]}]"#,
         },
         Original {
             name: "dranspose-http-ingester",
-            starts: &["http_ingester"],
+            files: &[],
             file: OriginalFile::None,
             example: r#"[{"name": "sardana-ingester", "stream":
                 [{"name": "sardana", "source": "sardana", "listen": "0.0.0.0:8000"}]}]"#,

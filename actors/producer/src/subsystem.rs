@@ -28,7 +28,7 @@ impl Subsystem for Producer {
     type DropIn = DropIn;
 
     const ORIGINALS: &'static [Original] =
-        &[Original { name: "fproducer", starts: &["client"], file: OriginalFile::Argument, example: "" }];
+        &[Original { name: "fproducer", files: &[], file: OriginalFile::Argument, example: "" }];
     const NAME: &'static str = "producer";
     const DESCRIPTION: &'static str = "The producer subsystem.";
     const COMMANDS_HELP: &'static str = "Inspect and control the producer";

@@ -29,7 +29,7 @@ impl Subsystem for Provenance {
 
     const ORIGINALS: &'static [Original] = &[Original {
         name: "swh-provenance-server",
-        starts: &[],
+        files: &[],
         file: OriginalFile::Variable("SWH_CONFIG_FILENAME"),
         example: "",
     }];

@@ -27,7 +27,7 @@ impl Subsystem for Queue {
 
     const ORIGINALS: &'static [Original] = &[Original {
         name: "nixpkgs-update-supervisor",
-        starts: &["supervisor.py", "supervisor"],
+        files: &["supervisor.py", "supervisor"],
         file: OriginalFile::None,
         example: "",
     }];

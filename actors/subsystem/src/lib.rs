@@ -48,7 +48,7 @@ pub use crate::{
     any_subsystem::AnySubsystem,
     backup_set::{BackupFile, BackupKind, BackupSet},
     command::{CommandError, ConfigArguments, Context, Instance, NoCommand},
-    original::{Original, OriginalContext, OriginalFile, OriginalUnit},
+    original::{Original, OriginalContext, OriginalFile},
     output::OutputFormat,
     period::Period,
     section::{ProgressSource, Section},

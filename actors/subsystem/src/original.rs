@@ -3,25 +3,15 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use serde_json::Value;
-
-/// Unit file whose values `config init` takes over.
-#[derive(Debug, Default)]
-pub struct OriginalUnit {
-    /// Python interpreter that its `ExecStart` runs.
-    pub interpreter: Option<PathBuf>,
-    /// Its `WorkingDirectory`.
-    pub directory: Option<PathBuf>,
-}
 
 /// Environment of a replaced program, and warnings about its configuration.
 #[derive(Debug, Default)]
 pub struct OriginalContext {
     variables: BTreeMap<OsString, OsString>,
-    unit: Option<OriginalUnit>,
     warnings: Vec<String>,
 }
 
@@ -33,18 +23,7 @@ impl OriginalContext {
 
     /// Returns an environment with `variables`.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        Self { variables: variables.into_iter().collect(), unit: None, warnings: Vec::new() }
-    }
-
-    /// Adds the unit file that the environment belongs to.
-    #[must_use]
-    pub fn of_unit(self, unit: OriginalUnit) -> Self {
-        Self { unit: Some(unit), ..self }
-    }
-
-    /// Unit file that is taken over; None for the environment of this process.
-    pub fn unit(&self) -> Option<&OriginalUnit> {
-        self.unit.as_ref()
+        Self { variables: variables.into_iter().collect(), warnings: Vec::new() }
     }
 
     /// Returns the value of a variable.
@@ -74,9 +53,8 @@ impl OriginalContext {
 pub struct Original {
     /// Name, that of the drop-in command if there is one.
     pub name: &'static str,
-    /// Words of a unit file's `ExecStart` after which the program's own arguments begin: file names or
-    /// subcommands.
-    pub starts: &'static [&'static str],
+    /// Other names of the program's file.
+    pub files: &'static [&'static str],
     /// Meaning of a configuration file of the program.
     pub file: OriginalFile,
     /// Section for a start without the program's configuration, as JSON; empty for the defaults.

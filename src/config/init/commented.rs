@@ -1,8 +1,7 @@
 //! TOML text of a configuration: every key of the schema with its description, commented out unless its value
 //! differs from the default.
 
-use std::path::Path;
-
+use orchestrator_subsystem::{Section, redaction::redact};
 use serde_json::{Map, Value, json};
 use toml::Value as Toml;
 
@@ -15,13 +14,15 @@ use crate::config::{
 /// Width of comments, in characters.
 const WIDTH: usize = 100;
 /// Sections of the program itself.
-const PROGRAM: [&str; 3] = ["admin", "telemetry", "links"];
+const PROGRAM: [&str; 4] = ["admin", "telemetry", "links", "hook"];
 
 /// Contents of the text.
 pub(super) struct Document<'a> {
     pub(super) program: &'a str,
-    pub(super) from: Option<&'a Path>,
-    pub(super) section: &'a str,
+    /// Source of the values, if they are not an example.
+    pub(super) from: Option<&'a str>,
+    pub(super) sections: &'a [Section],
+    /// The whole configuration.
     pub(super) values: &'a Value,
     /// Lines about values that could not be taken over.
     pub(super) notes: &'a [String],
@@ -33,19 +34,15 @@ impl Document<'_> {
         let mut text = Text::default();
         text.comment(&format!("Configuration of orchestrator in place of {}.", self.program));
         if let Some(from) = self.from {
-            text.comment(&format!("Values are from {}.", one_line(from.as_os_str().as_encoded_bytes())));
+            text.comment(&format!("Values are from {from}."));
         }
         text.comment("Keys that are commented out show their defaults, or a placeholder if they are unset.");
-        self.notes.iter().for_each(|note| text.comment(&one_line(note)));
-        if let Some(rule) = root.key(self.section) {
-            text.section(self.section, rule, Some(self.values), true);
-        }
-        for section in PROGRAM {
+        self.notes.iter().for_each(|note| text.comment(&one_line(redact(note))));
+        for name in self.sections.iter().map(|section| section.name()).chain(PROGRAM) {
+            let Some((rule, value)) = root.key(name).zip(self.values.get(name)) else { continue };
             // The admin endpoint is what `orchestrator tree` asks.
-            let is_active = section == "admin";
-            if let Some(rule) = root.key(section) {
-                text.section(section, rule, None, is_active);
-            }
+            let is_active = name == "admin" || !PROGRAM.contains(&name) || differs(value, rule);
+            text.section(name, rule, Some(value), is_active);
         }
         text.0
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use super::files::persist;
@@ -59,18 +59,17 @@ pub(super) fn with_temporary_paths(values: &Value, secrets: &[SecretFile]) -> Va
     }
 }
 
-/// Moves addresses with passwords from the section `name` into files in `directory`; of an address without a
-/// key for its file, the password.
+/// Moves addresses with passwords from the configuration `values` into files in `directory`; of an address
+/// without a key for its file, the password.
 ///
 /// # Errors
 /// A key with a password has no sibling that names a file.
 pub(super) fn move_out(
     values: &mut Value,
-    name: &str,
     directory: Option<&Path>,
     schema: &Schema,
 ) -> Result<Vec<SecretFile>> {
-    let tree = from_json(&Value::Object(Map::from_iter([(name.to_owned(), values.clone())])));
+    let tree = from_json(values);
     let mut files = Vec::new();
     for (steps, diagnostic) in secrets::find(&tree, schema) {
         let Some((Step::Key(key), above)) = steps.split_last() else { continue };
@@ -78,8 +77,7 @@ pub(super) fn move_out(
             Step::Key(key) => rule.key(key),
             Step::Index(_) => rule.item(),
         });
-        // The first step is the section itself.
-        let table = above.iter().skip(1).try_fold(&mut *values, |value, step| match step {
+        let table = above.iter().try_fold(&mut *values, |value, step| match step {
             Step::Key(key) => value.get_mut(key),
             Step::Index(index) => value.get_mut(index),
         });

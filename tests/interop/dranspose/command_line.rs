@@ -1,6 +1,6 @@
 //! The command line of dranspose 0.2.0, as its parser has it, and Redis over TLS.
 
-use std::{fs, process::Command};
+use std::process::Command;
 
 use orchestrator_harness::{
     Redis, TestEnv,
@@ -24,12 +24,12 @@ fn value_of(target: &str) -> &'static str {
 }
 
 /// Configuration that our command line gives for the words of dranspose's.
-fn configuration(program: &str, command: &str, words: &[String]) -> Value {
+fn configuration(program: &str, words: &[String]) -> Value {
     let env = TestEnv::new(BINARY);
-    let unit = format!("[Service]\nExecStart=/opt/bin/dranspose {command} {}\n", words.join(" "));
-    fs::write(env.path().join("x.service"), unit).expect("write a file");
-    let (code, text, error) = env.cli(&["config", "init", "--for", program, "--from", "x.service"]);
-    assert_eq!(code, 0, "{words:?}: {error}");
+    let arguments = ["as", "--print-config", program];
+    let words = words.iter().flat_map(|word| word.split(' '));
+    let (code, text, error) = env.cli(&arguments.into_iter().chain(words).collect::<Vec<_>>());
+    assert_eq!(code, 0, "{error}");
     let config: Value = toml::from_str(&text).expect("TOML");
     config["ingester"][0].clone()
 }
@@ -52,7 +52,7 @@ fn each_long_option_of_the_original_is_taken() {
             };
             targets.filter(|target| *target != "help").map(option).collect()
         };
-        let wanted = configuration(&program, command, &words("", ""));
+        let wanted = configuration(&program, &words("", ""));
         for (key, value) in stream.as_object().expect("keys") {
             assert_eq!(wanted["stream"][0][key], *value, "{command}: {wanted}");
         }
@@ -69,7 +69,7 @@ fn each_long_option_of_the_original_is_taken() {
                 }
                 for between in [" ", "="] {
                     let text = format!("{spelling}{between}{}", value_of(target));
-                    let config = configuration(&program, command, &words(target, &text));
+                    let config = configuration(&program, &words(target, &text));
                     assert_eq!(config, wanted, "{command} {text}");
                 }
             }

@@ -1,7 +1,10 @@
-//! Unit files of a site (`tests/interop/units`): our drop-in starts with their command lines, and
-//! `config init` makes configurations of them that start by themselves.
+//! Unit files of a site (`tests/interop/units`): our drop-in starts with their command lines, and the
+//! configurations that it prints of them start by themselves.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    process::Command,
+};
 
 use orchestrator_harness::{
     Instance, Redis, TestEnv, UnitFile,
@@ -39,8 +42,6 @@ impl Unit {
         ];
         let unit = fs::read_to_string(programs().join(format!("units/{name}.service"))).expect("a unit file");
         let text = values.iter().fold(unit, |unit, (placeholder, value)| unit.replace(placeholder, value));
-        fs::write(env.path().join("dranspose.env"), format!("REDIS_URL={}\n", redis.url())).expect("write");
-        fs::write(env.path().join("unit.service"), &text).expect("write");
         Self { name, text, redis, port, http, env }
     }
 
@@ -49,35 +50,36 @@ impl Unit {
         if self.text.contains("http_ingester") { "dranspose-http-ingester" } else { "dranspose-ingester" }
     }
 
-    /// `orchestrator as PROGRAM` with the unit's arguments and variables.
-    fn drop_in(&self) -> Instance {
-        let mut command = self.env.service_command();
+    /// Adds the unit's variables.
+    fn with_environment(&self, mut command: Command) -> Command {
+        command.env("REDIS_URL", self.redis.url()).envs(UnitFile::new(&self.text).environment());
+        command.env("RUNTIME_DIRECTORY", self.env.path());
+        command
+    }
+
+    /// `orchestrator as OPTIONS PROGRAM` with the unit's arguments and variables.
+    fn command(&self, options: &[&str]) -> Command {
+        let mut command = self.with_environment(self.env.service_command());
+        command.arg("as").args(options).arg(self.program());
         let unit = UnitFile::new(&self.text);
-        command.env("REDIS_URL", self.redis.url()).envs(unit.environment());
-        command.env("RUNTIME_DIRECTORY", self.env.path()).args(["as", self.program()]);
         let words = unit.command();
         command.args(words.iter().skip_while(|word| !word.ends_with("ingester")).skip(1));
         // Only the interpreter of the unit can import dranspose.
         command.arg("--python").arg(python());
-        Instance::spawn(command)
+        command
     }
 
-    /// `orchestrator run` with the configuration that is made of the unit.
+    fn drop_in(&self) -> Instance {
+        Instance::spawn(self.command(&[]))
+    }
+
+    /// `orchestrator run` with the configuration that the drop-in prints, and the unit's variables.
     fn configured(&self) -> Instance {
-        let (code, _, error) = self.env.cli(&[
-            "config",
-            "init",
-            "--for",
-            self.program(),
-            "--from",
-            "unit.service",
-            "--output",
-            "o.toml",
-        ]);
-        assert_eq!(code, 0, "{}: {error}", self.name);
-        let mut command = self.env.service_command();
-        let socket = format!("admin.unix_socket={}", self.env.admin_socket().display());
-        command.args(["run", "--config", "o.toml", "--set", "admin.listen=\"\"", "--set", &socket]);
+        let printed = File::create(self.env.path().join("o.toml")).expect("a file");
+        let status = self.command(&["--print-config"]).stdout(printed).status().expect("it runs");
+        assert!(status.success(), "{}: {}", self.name, self.env.log());
+        let mut command = self.with_environment(self.env.service_command());
+        command.args(["run", "--config", "o.toml"]);
         Instance::spawn(command)
     }
 
@@ -119,7 +121,7 @@ fn a_unit_of_sardana_starts() {
     start_both("sardana", |_| {});
 }
 
-/// The interpreter is that of `ExecStart`, and the class is found by the unit's `PYTHONPATH`.
+/// The class is found by the unit's `PYTHONPATH`.
 #[test]
 fn a_unit_with_a_class_of_the_site_starts() {
     start_both("made", Unit::await_python);
@@ -132,19 +134,4 @@ fn a_unit_with_an_application_of_the_site_starts() {
         let address = ([127, 0, 0, 1], unit.http).into();
         assert_eq!(http_tcp(address, "POST", "/text", &[], "x").status, 200);
     });
-}
-
-/// The configuration has the unit's interpreter.
-#[test]
-fn the_interpreter_of_the_unit_is_kept() {
-    let unit = Unit::new("made");
-    let from = unit.env.path().join("unit.service");
-    let text = unit.text.replace(&python().display().to_string(), "/opt/venv/bin/python");
-    fs::write(&from, text).expect("write");
-    let (_, text, error) =
-        unit.env.cli(&["config", "init", "--for", unit.program(), "--from", "unit.service"]);
-    let config: Value = toml::from_str(&text).expect("TOML");
-    let ingester = &config["ingester"][0];
-    assert_eq!(ingester["python"], "/opt/venv/bin/python", "{error}");
-    assert_eq!(Path::new(ingester["env"]["PYTHONPATH"].as_str().expect("a path")), programs());
 }

@@ -48,13 +48,6 @@ pub struct Environment {
 #[serde(transparent)]
 pub struct EnvValue(String);
 
-impl EnvValue {
-    /// Wraps a value.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-}
-
 impl std::fmt::Debug for EnvValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("***")
@@ -121,8 +114,8 @@ impl Environment {
     }
 }
 
-/// Returns true for a variable that programs inherit from this process.
-pub fn is_inherited(variable: &str) -> bool {
+/// True for a variable that programs inherit from this process.
+fn is_inherited(variable: &str) -> bool {
     INHERITED.contains(&variable) || variable.starts_with("LC_")
 }
 
@@ -145,7 +138,8 @@ mod tests {
 
     fn environment(pass: &[&str], set: &[(&str, &str)]) -> Environment {
         let pass = pass.iter().map(|name| (*name).to_owned()).collect();
-        let set = set.iter().map(|(name, value)| ((*name).to_owned(), EnvValue::new(*value))).collect();
+        let set =
+            set.iter().map(|(name, value)| ((*name).to_owned(), EnvValue((*value).to_owned()))).collect();
         Environment { pass, set }
     }
 
