@@ -78,7 +78,8 @@ pub struct Arguments {
     #[arg(long, value_name = "PROGRAM")]
     python: Option<PathBuf>,
     /// Address of the source, e.g. tcp://detector:9999 [env: UPSTREAM_URL]
-    #[arg(short, long = "upstream_url", alias = "upstream-url")]
+    // In the original, `--u` is short for this option alone; here, commands have `--url`, too.
+    #[arg(short, long = "upstream_url", aliases = ["upstream-url", "u"])]
     upstream_url: Option<String>,
     /// Name of the stream; the variable is a JSON list, e.g. '["eiger"]' [env: INGESTER_STREAMS]
     #[arg(short, long)]
