@@ -57,7 +57,7 @@ pub(crate) async fn check(
         Ok(caller) => {
             request.extensions_mut().insert(Arc::new(caller));
         }
-        Err(_) if is_public(&request) => {}
+        Err(_) if is_public(request.path(), request.query_string()) => {}
         Err(problem) => {
             context.metrics.unauthorized.add(1);
             let mut answer = ApiError::new(ErrorKind::Unauthorized, problem).error_response();
@@ -78,10 +78,8 @@ pub(crate) async fn mark_served(
 }
 
 /// The files of the console need no token, nor do health checks without the state of healthy children.
-fn is_public(request: &ServiceRequest) -> bool {
-    page::is_public(request.path())
-        || request.path() == "/livez"
-        || (request.path() == "/readyz" && !health::is_verbose(request.query_string()))
+pub(crate) fn is_public(path: &str, query: &str) -> bool {
+    page::is_public(path) || path == "/livez" || (path == "/readyz" && !health::is_verbose(query))
 }
 
 fn caller(request: &ServiceRequest, context: &HandlerContext) -> Result<Caller, &'static str> {

@@ -8,6 +8,7 @@ use actix_web::{
 use orchestrator_subsystem::wire::{Crashes, ErrorKind};
 use orchestrator_supervise::{CommandError, CrashLog, SampledMetric, Samples};
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
@@ -21,9 +22,10 @@ use crate::{
 const SAMPLED_MS: u64 = 60_000;
 
 /// Parameters of the query.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Args {
+pub(crate) struct Args {
+    /// Maximum number of reports; older ones are left out.
     limit: Option<usize>,
 }
 

@@ -1,6 +1,8 @@
 //! The query of `GET /v1/events`: first event, child and kinds. No I/O.
 
 use orchestrator_supervise::{Event, EventKind, Tree, is_in_branch};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::api_error::ApiError;
 use orchestrator_subsystem::wire::ErrorKind;
@@ -17,11 +19,15 @@ pub(crate) struct EventQuery {
 }
 
 /// Parameters of the query.
-#[derive(Debug, Clone, Default, serde::Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct EventArgs {
+    /// Number of the last received event, for clients that cannot set the header `Last-Event-ID`, which wins.
+    #[schemars(with = "u64")]
     after: Option<String>,
+    /// Only events of this child and its descendants.
     path: Option<String>,
+    /// Only events of these kinds, separated by commas.
     kind: Option<String>,
 }
 

@@ -8,16 +8,47 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use orchestrator_supervise::{ConsoleError, ExportPages, Exports, StopToken};
 use orchestrator_text::sanitize;
+use schemars::SchemaGenerator;
 use tokio::time::sleep;
 
-use crate::{api_error::ApiError, handler_context::HandlerContext, response_limit::ResponsePermit};
+use crate::{
+    api_error::ApiError,
+    handler_context::HandlerContext,
+    response_limit::ResponsePermit,
+    route_entry::{Parameter, STRING},
+};
 use orchestrator_subsystem::wire::ErrorKind;
 
 /// Maximum number of concurrent exports on each of the two sockets. They share the store with all other
 /// readers.
 pub(crate) const EXPORTS_MAX: usize = 4;
 /// Type of lines of JSON (github.com/ndjson/ndjson-spec).
-const CONTENT_TYPE: &str = "application/x-ndjson";
+pub(crate) const CONTENT_TYPE: &str = "application/x-ndjson";
+/// Path of an export, and arguments of those of `provenance`.
+pub(crate) const PARAMETERS: &[Parameter] = &[
+    ("path", "path", "Path of a child with exports, with or without the root's name: `provenance`", STRING),
+    ("path", "name", "Name of the export; of `provenance`: `relations`, `entities`, `locations`", STRING),
+    (
+        "query",
+        "relation",
+        "Of `provenance/relations`: `content_in_revision`, `content_in_directory`, `directory_in_revision`, \
+         `revision_in_origin` or `revision_before_revision`",
+        STRING,
+    ),
+    (
+        "query",
+        "id",
+        "Of `provenance/relations`: only rows with these sources, 40 hex digits each; at most 1,000",
+        SchemaGenerator::subschema_for::<Vec<String>>,
+    ),
+    (
+        "query",
+        "reverse",
+        "Of `provenance/relations`: the identifiers are destinations",
+        SchemaGenerator::subschema_for::<bool>,
+    ),
+    ("query", "kind", "Of `provenance/entities`: `content`, `directory`, `revision` or `origin`", STRING),
+];
 /// Time for sending the last line before the connection is closed.
 const LAST_LINE_TIME: Duration = Duration::from_millis(200);
 

@@ -5,8 +5,8 @@ use actix_web::{
     web::{Data, Query},
 };
 use orchestrator_supervise::CommandError;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     api_error::ApiError,
@@ -19,14 +19,51 @@ use orchestrator_subsystem::wire::ErrorKind;
 const SERIES_MAX: usize = 512;
 
 /// Parameters of the query.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Args {
+pub(crate) struct Args {
+    /// Path of the child; default: the root.
     path: String,
+    /// Names of metrics, separated by commas; a name selects all its labels. Default: all metrics.
     metric: String,
+    /// Only samples from this time on, in milliseconds since 1970.
     since: u64,
+    /// Includes the descendants.
     below: bool,
+    /// Sums over the child and its descendants, one series for each metric.
     sum: bool,
+}
+
+/// Times of samples, and the values of each series at those times.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "History")]
+pub(crate) struct HistoryView {
+    /// Times of the samples, milliseconds since 1970.
+    at_ms: Vec<u64>,
+    /// Time of the oldest sample, milliseconds since 1970.
+    oldest_ms: Option<u64>,
+    /// Path of the child that was asked about.
+    path: String,
+    series: Vec<ShownSeries>,
+    /// Time between samples, milliseconds; it grows near the memory limit.
+    step_ms: u64,
+}
+
+/// Values of one metric of a child.
+#[derive(Serialize, JsonSchema)]
+struct ShownSeries {
+    metric: String,
+    path: String,
+    /// One value for each time; null where there is none.
+    values: Vec<Option<ShownValue>>,
+}
+
+/// A number, or the name of a state.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum ShownValue {
+    Number(i64),
+    State(&'static str),
 }
 
 pub(crate) async fn history(
@@ -60,24 +97,26 @@ pub(crate) async fn history(
         };
         (columns, history.usage())
     };
-    Ok(HttpResponse::Ok().json(json!({
-        "path": path,
-        "step_ms": usage.step_ms,
-        "oldest_ms": usage.oldest_ms,
-        "at_ms": columns.at_ms,
-        "series": columns.series.iter().map(series_json).collect::<Vec<_>>(),
-    })))
+    Ok(HttpResponse::Ok().json(HistoryView {
+        at_ms: columns.at_ms,
+        oldest_ms: usage.oldest_ms,
+        path,
+        series: columns.series.into_iter().map(shown).collect(),
+        step_ms: usage.step_ms,
+    }))
 }
 
-fn series_json(series: &Series) -> Value {
-    let names = state_names(&series.metric);
-    let value = |value: &i64| match (*value, names) {
-        (ABSENT, _) => Value::Null,
-        (value, None) => json!(value),
-        (value, Some(names)) => json!(usize::try_from(value).ok().and_then(|at| names.get(at))),
+fn shown(Series { path, metric, values }: Series) -> ShownSeries {
+    let names = state_names(&metric);
+    let value = |value: i64| match names {
+        _ if value == ABSENT => None,
+        None => Some(ShownValue::Number(value)),
+        Some(names) => {
+            usize::try_from(value).ok().and_then(|at| names.get(at)).copied().map(ShownValue::State)
+        }
     };
-    let values: Vec<Value> = series.values.iter().map(value).collect();
-    json!({ "path": series.path, "metric": series.metric, "values": values })
+    let values = values.into_iter().map(value).collect();
+    ShownSeries { metric, path, values }
 }
 
 /// Names of the values, if the metric is a state.

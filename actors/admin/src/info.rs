@@ -7,7 +7,8 @@ use actix_web::{
     web::{Data, ReqData},
 };
 use rustix::process::{Resource, getrlimit};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     connection_limit::connections_max, handler_context::HandlerContext, history, process::ProcessUsage,
@@ -16,74 +17,154 @@ use crate::{
 use orchestrator_subsystem::{time_zone, wire::BODY_LIMIT};
 use orchestrator_supervise::now_ms;
 
+/// Description of the process.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Info {
+    admin: AdminInfo,
+    arbiters: Vec<ArbiterInfo>,
+    /// Caller of this request, and its role.
+    caller: Caller,
+    events: EventNumbers,
+    /// Cargo features of the build.
+    features: Vec<String>,
+    history: HistoryInfo,
+    limits: LimitsInfo,
+    /// Wall clock, as in RFC 3339.
+    now: String,
+    pid: u32,
+    process: ProcessUsage,
+    /// Time when the tree was built, milliseconds since 1970.
+    started_at_ms: u64,
+    /// Names of the configured subsystems.
+    subsystems: Vec<String>,
+    /// Time zone in which times without an offset are read, such as the end of a pause.
+    time_zone: String,
+    /// Age of the tree, milliseconds.
+    uptime_ms: u64,
+    version: String,
+}
+
+/// Configuration of the endpoint.
+#[derive(Serialize, JsonSchema)]
+struct AdminInfo {
+    /// True if the audit log is a file.
+    audit_file: bool,
+    /// Addresses, `http://IP:PORT and PATH`.
+    listens_on: String,
+    /// True if requests over TCP need a token.
+    tokens: bool,
+}
+
+/// An arbiter.
+#[derive(Serialize, JsonSchema)]
+struct ArbiterInfo {
+    name: String,
+    /// Time by which its heartbeat is overdue, milliseconds.
+    silent_for_ms: u64,
+}
+
+/// Numbers of the oldest and the newest event that are kept.
+#[derive(Serialize, JsonSchema)]
+struct EventNumbers {
+    newest: u64,
+    oldest: u64,
+}
+
+/// Memory and extent of the history.
+#[derive(Serialize, JsonSchema)]
+struct HistoryInfo {
+    dropped_values: u64,
+    limit_bytes: usize,
+    oldest_ms: Option<u64>,
+    retention_ms: u64,
+    samples: usize,
+    series: usize,
+    step_ms: u64,
+    used_bytes: usize,
+}
+
+/// Limits of the process and of the endpoint.
+#[derive(Serialize, JsonSchema)]
+struct LimitsInfo {
+    /// Largest body of a request, bytes.
+    body_bytes: usize,
+    /// Connections on each socket.
+    connections: usize,
+    /// Readers of events on each socket.
+    event_clients: usize,
+    open_fds: ResourceLimit,
+    processes: ResourceLimit,
+}
+
+/// A limit of the operating system; null means unlimited.
+#[derive(Serialize, JsonSchema)]
+struct ResourceLimit {
+    hard: Option<u64>,
+    soft: Option<u64>,
+}
+
 pub(crate) async fn info(context: Data<HandlerContext>, caller: ReqData<Arc<Caller>>) -> HttpResponse {
-    let (program_info, process) = (&context.state.program_info, ProcessUsage::read());
-    let uptime_ms = context.tree.snapshot().uptime_ms;
+    let program_info = &context.state.program_info;
     let (oldest, _) = context.tree.event_log().page(0, 0);
-    HttpResponse::Ok().json(json!({
-        "version": program_info.version,
-        "pid": std::process::id(),
-        "started_at_ms": context.started_ms(),
-        "uptime_ms": uptime_ms,
-        "now": rfc3339(now_ms()),
-        "time_zone": time_zone(),
-        "features": program_info.features,
-        "subsystems": program_info.subsystems,
-        "process": {
-            "resident_bytes": process.resident_bytes,
-            "threads": process.threads,
-            "open_fds": process.open_fds,
+    HttpResponse::Ok().json(Info {
+        admin: AdminInfo {
+            audit_file: context.state.audit.has_file(),
+            listens_on: context.state.addresses.names(),
+            tokens: context.state.tokens.is_some(),
         },
-        "limits": {
-            "open_fds": limit(Resource::Nofile),
-            "processes": limit(Resource::Nproc),
-            "connections": connections_max(),
-            "event_clients": context.event_limit.max,
-            "body_bytes": BODY_LIMIT,
+        arbiters: arbiters(&context),
+        caller: Caller::clone(&caller),
+        events: EventNumbers { newest: context.tree.event_log().newest(), oldest },
+        features: program_info.features.clone(),
+        history: history_of(&context),
+        limits: LimitsInfo {
+            body_bytes: BODY_LIMIT,
+            connections: connections_max(),
+            event_clients: context.event_limit.max,
+            open_fds: limit(Resource::Nofile),
+            processes: limit(Resource::Nproc),
         },
-        "events": { "oldest": oldest, "newest": context.tree.event_log().newest() },
-        "history": history_of(&context),
-        "caller": { "who": caller.who, "role": caller.role },
-        "arbiters": arbiters(&context),
-        "admin": {
-            "listens_on": context.state.addresses.names(),
-            "tokens": context.state.tokens.is_some(),
-            "audit_file": context.state.audit.has_file(),
-        },
-    }))
+        now: rfc3339(now_ms()),
+        pid: std::process::id(),
+        process: ProcessUsage::read(),
+        started_at_ms: context.started_ms(),
+        subsystems: program_info.subsystems.clone(),
+        time_zone: time_zone(),
+        uptime_ms: context.tree.snapshot().uptime_ms,
+        version: program_info.version.clone(),
+    })
 }
 
 pub(crate) async fn config(context: Data<HandlerContext>) -> HttpResponse {
     HttpResponse::Ok().json(&context.state.program_info.config)
 }
 
-fn history_of(context: &HandlerContext) -> Value {
+fn history_of(context: &HandlerContext) -> HistoryInfo {
     let usage = context.state.history.lock().usage();
-    json!({
-        "limit_bytes": history::LIMIT_BYTES,
-        "used_bytes": usage.bytes,
-        "retention_ms": history::RETENTION_MS,
-        "step_ms": usage.step_ms,
-        "oldest_ms": usage.oldest_ms,
-        "samples": usage.samples,
-        "series": usage.series,
-        "dropped_values": usage.dropped_values,
-    })
+    HistoryInfo {
+        dropped_values: usage.dropped_values,
+        limit_bytes: history::LIMIT_BYTES,
+        oldest_ms: usage.oldest_ms,
+        retention_ms: history::RETENTION_MS,
+        samples: usage.samples,
+        series: usage.series,
+        step_ms: usage.step_ms,
+        used_bytes: usage.bytes,
+    }
 }
 
-/// Null means unlimited.
-fn limit(resource: Resource) -> Value {
+fn limit(resource: Resource) -> ResourceLimit {
     let limit = getrlimit(resource);
-    json!({ "soft": limit.current, "hard": limit.maximum })
+    ResourceLimit { hard: limit.maximum, soft: limit.current }
 }
 
-/// Every arbiter with the time by which its heartbeat is overdue, in milliseconds.
-fn arbiters(context: &HandlerContext) -> Vec<Value> {
+fn arbiters(context: &HandlerContext) -> Vec<ArbiterInfo> {
     let paths = context.tree.paths();
     let vitals: Vec<_> = paths.iter().filter_map(|path| context.tree.vitals(path)).collect();
     let silent: BTreeMap<_, _> = vitals
         .iter()
         .filter_map(|vitals| Some((vitals.arbiter_name()?, vitals.arbiter_silence().as_millis())))
         .collect();
-    silent.into_iter().map(|(name, ms)| json!({ "name": name, "silent_for_ms": ms as u64 })).collect()
+    let named = |(name, ms): (&str, u128)| ArbiterInfo { name: name.to_owned(), silent_for_ms: ms as u64 };
+    silent.into_iter().map(named).collect()
 }

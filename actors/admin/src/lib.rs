@@ -52,6 +52,7 @@ mod readiness;
 mod reload;
 mod response_limit;
 mod role;
+mod route_entry;
 mod router;
 mod sampler;
 mod server;

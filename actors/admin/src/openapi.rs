@@ -1,28 +1,60 @@
-//! `GET /openapi.json`: the OpenAPI document. Its routes are written by hand, and a test compares them with
-//! `router.rs`; HEAD goes without saying. The verbs of the consoles come from their declarations.
+//! The OpenAPI document: the routes with the types of their queries and answers, and the verbs of the
+//! consoles with their schemas. HEAD goes without saying.
 
-use actix_web::{HttpResponse, web::Data};
-use orchestrator_subsystem::wire::console_url;
+use actix_web::http::Method;
+use orchestrator_subsystem::wire::{ErrorBody, ErrorKind, console_url};
 use orchestrator_supervise::{ConsoleVerb, VerbSchemas};
-use serde_json::{Value, json};
+use schemars::{SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
 
-use crate::handler_context::HandlerContext;
+use crate::{
+    authentication,
+    route_entry::{self, Content, RouteEntry},
+};
 
-const DOCUMENT: &str = include_str!("../openapi.json");
 /// Route of all verbs, whose responses each verb has.
 const CONSOLE: &str = "/v1/consoles/{path}/{verb}";
 
-pub(crate) async fn document(context: Data<HandlerContext>) -> HttpResponse {
-    let verbs = context.tree.console_verbs();
-    match serde_json::from_str(DOCUMENT) {
-        Ok(document) => HttpResponse::Ok().json(with_verbs(document, &verbs)),
-        Err(error) => HttpResponse::InternalServerError().body(error.to_string()),
+/// Document of `routes` and of the verbs of each console.
+pub(crate) fn document(routes: &[RouteEntry], verbs: &[(String, ConsoleVerb)]) -> Value {
+    let mut parts = Parts::new();
+    let mut paths = Map::new();
+    for route in routes {
+        let methods = route.methods().filter(|method| method != Method::HEAD);
+        let operations = methods.map(|method| (method.as_str().to_lowercase(), parts.operation(route)));
+        paths.insert(route.path(), operations.collect());
     }
+    add_verbs(&mut paths, verbs);
+    let mut schemas = parts.answers.take_definitions(true);
+    schemas.extend(parts.requests.take_definitions(true));
+    schemas.values_mut().for_each(leave_out_null);
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "orchestrator admin endpoint",
+            "version": "1",
+            "description": "HTTP API of the supervision tree. Clients must ignore unknown fields. Every POST \
+                            that changes something or is refused is recorded in the audit log.",
+        },
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "token": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "A token of the file that admin.tokens_file names. A viewer may send GET \
+                                requests, an operator also POST requests. No token is required over the \
+                                unix socket or if admin.tokens_file is not set.",
+            } },
+            "responses": parts.responses,
+            "schemas": schemas,
+        },
+    })
 }
 
 /// Adds a path for each verb of each console.
-fn with_verbs(mut document: Value, verbs: &[(String, ConsoleVerb)]) -> Value {
-    let responses = document["paths"][CONSOLE]["post"]["responses"].clone();
+fn add_verbs(paths: &mut Map<String, Value>, verbs: &[(String, ConsoleVerb)]) {
+    let responses = paths[CONSOLE]["post"]["responses"].clone();
     for (path, verb) in verbs {
         let (url, VerbSchemas { arguments, answer }) = (console_url(path, verb.name()), verb.schemas());
         let description = arguments["description"].as_str().unwrap_or_default();
@@ -36,159 +68,136 @@ fn with_verbs(mut document: Value, verbs: &[(String, ConsoleVerb)]) -> Value {
             "requestBody": { "content": { "application/json": { "schema": arguments } } },
             "responses": responses,
         });
-        document["paths"][url] = json!({ "post": operation });
+        paths.insert(url, json!({ "post": operation }));
     }
-    document
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
+/// Parts of the document that operations refer to.
+struct Parts {
+    /// Errors, by their names.
+    responses: Map<String, Value>,
+    /// Types that the endpoint reads.
+    requests: SchemaGenerator,
+    /// Types that the endpoint writes.
+    answers: SchemaGenerator,
+}
 
-    use actix_web::http::Method;
-    use orchestrator_supervise::Command;
-    use serde_json::Value;
-
-    use super::DOCUMENT;
-    use crate::router::ROUTES;
-    use orchestrator_subsystem::wire::ErrorKind;
-
-    fn document() -> Value {
-        serde_json::from_str(DOCUMENT).expect("JSON")
+impl Parts {
+    fn new() -> Self {
+        let place = |settings: &mut SchemaSettings| settings.definitions_path = "/components/schemas".into();
+        let settings = SchemaSettings::draft2020_12().with(place);
+        let answers = settings.clone().for_serialize().into_generator();
+        Self { responses: Map::new(), requests: settings.into_generator(), answers }
     }
 
-    fn operations(document: &Value) -> Vec<(String, String, &Value)> {
-        let paths = document["paths"].as_object().expect("paths");
-        let all = paths.iter().flat_map(|(path, item)| {
-            let verbs = item.as_object().expect("an item").iter().filter(|(key, _)| *key != "parameters");
-            verbs.map(move |(verb, operation)| (verb.to_uppercase(), path.clone(), operation))
+    fn operation(&mut self, route: &RouteEntry) -> Value {
+        let path = route.path();
+        let mut operation = json!({
+            "operationId": route.id,
+            "summary": route.summary,
+            "responses": self.responses(route, &path),
         });
-        all.collect()
-    }
-
-    #[test]
-    fn the_document_has_the_routes_and_no_others() {
-        let document = document();
-        let written: BTreeSet<_> =
-            operations(&document).into_iter().map(|(verb, path, _)| format!("{verb} {path}")).collect();
-        let served: BTreeSet<_> = ROUTES
-            .iter()
-            .flat_map(|row| {
-                let methods = row.methods().filter(|method| method != Method::HEAD);
-                methods.map(|method| format!("{method} {}", row.path())).collect::<Vec<_>>()
-            })
-            .collect();
-        assert_eq!(written, served);
-        assert_eq!(document["openapi"], "3.1.0");
-    }
-
-    #[test]
-    fn every_operation_documents_its_responses_and_authentication() {
-        let document = document();
-        let mut ids = BTreeSet::new();
-        for (verb, path, operation) in operations(&document) {
-            let operation_name = format!("{verb} {path}");
-            let responses = operation["responses"]
-                .as_object()
-                .unwrap_or_else(|| panic!("{operation_name}: no responses"));
-            assert!(responses.contains_key("200"), "{operation_name}");
-            let open = operation["security"].as_array().is_some_and(|security| {
-                security.iter().any(|one| one.as_object().is_some_and(serde_json::Map::is_empty))
-            });
-            let page = crate::page::is_public(&path);
-            assert_eq!(
-                open,
-                page || path == "/livez" || path == "/readyz",
-                "{operation_name}: authentication"
-            );
-            assert_eq!(responses.contains_key("401"), !page && path != "/livez", "{operation_name}");
-            assert!(responses.contains_key("403"), "{operation_name}");
-            assert!(
-                ids.insert(operation["operationId"].as_str().expect("an id").to_owned()),
-                "{operation_name}"
-            );
-            let item = &document["paths"][&path];
-            let named: Vec<&str> = [&item["parameters"], &operation["parameters"]]
-                .iter()
-                .filter_map(|list| list.as_array())
-                .flatten()
-                .filter(|parameter| parameter["in"] == "path")
-                .filter_map(|parameter| parameter["name"].as_str())
-                .collect();
-            let expected: Vec<&str> =
-                path.split('{').skip(1).filter_map(|part| part.split('}').next()).collect();
-            assert_eq!(named, expected, "{operation_name}");
+        let parameters = self.parameters(route);
+        if !parameters.is_empty() {
+            operation["parameters"] = parameters.into();
         }
-    }
-
-    #[test]
-    fn the_document_has_the_verbs_of_the_tree() {
-        let document = document();
-        let parameters = &document["paths"]["/v1/actors/{path}/{verb}"]["parameters"];
-        let named = |parameter: &&Value| parameter["name"] == "verb";
-        let verb = parameters.as_array().and_then(|list| list.iter().find(named)).expect("a verb");
-        let written: Vec<_> =
-            verb["schema"]["enum"].as_array().expect("verbs").iter().map(Value::as_str).collect();
-        let served: Vec<_> = Command::ALL.into_iter().map(|verb| Some(verb.name())).collect();
-        assert_eq!(written, served);
-    }
-
-    #[test]
-    fn a_tree_has_the_fields_of_its_snapshot() {
-        const SNAPSHOTS: &str = include_str!("../../supervise/src/snapshot.rs");
-        let document = document();
-        let node = "Node/properties/";
-        for (snapshot, schema) in [
-            ("Tree", "Tree"),
-            ("Node", "Node"),
-            ("Exit", &format!("{node}last_exit")),
-            ("Mailbox", &format!("{node}mailboxes/items")),
-            ("Message", &format!("{node}mailboxes/items/properties/messages/items")),
-            ("InProgress", &format!("{node}in_progress")),
-            ("Wait", &format!("{node}waits/items")),
-            ("Link", &format!("{node}link")),
-            ("Note", &format!("{node}note")),
-            ("Blocker", &format!("{node}blocker")),
-            ("Work", "Work"),
-            ("ExpectedInput", &format!("{node}expected_inputs/items")),
-            ("Metric", &format!("{node}metrics/items")),
-            ("Label", &format!("{node}metrics/items/properties/label")),
-            ("Timing", &format!("{node}timings/items")),
-        ] {
-            let (_, body) = SNAPSHOTS.split_once(&format!("pub struct {snapshot}Snapshot {{")).expect("it");
-            let (body, _) = body.split_once("\n}").expect("its end");
-            let shown = body
-                .split("pub ")
-                .skip(1)
-                .zip(body.split("pub "))
-                .filter(|(_, before)| !before.contains("#[serde(skip)]"));
-            let fields: BTreeSet<_> = shown.filter_map(|(field, _)| field.split(':').next()).collect();
-            let properties = document.pointer(&format!("/components/schemas/{schema}/properties"));
-            let properties = properties.and_then(Value::as_object).expect("properties");
-            assert_eq!(properties.keys().map(String::as_str).collect::<BTreeSet<_>>(), fields, "{snapshot}");
+        if let Some(body) = route.body {
+            let content = content(&[("application/json", body)], &mut self.requests);
+            operation["requestBody"] = json!({ "required": false, "content": content });
         }
+        if authentication::is_public(&path, "") {
+            operation["security"] = json!([{}, { "token": [] }]);
+        }
+        operation
     }
 
-    #[test]
-    fn references_resolve_and_error_kinds_exist() {
-        let document = document();
-        fn visit(value: &Value, document: &Value) {
-            if let Some(reference) = value["$ref"].as_str() {
-                let pointer = reference.strip_prefix('#').expect("of this document");
-                assert!(document.pointer(pointer).is_some(), "{reference}");
+    fn parameters(&mut self, route: &RouteEntry) -> Vec<Value> {
+        let mut parameters = Vec::new();
+        for (location, name, description, schema) in route.parameters {
+            parameters.push(json!({
+                "name": name,
+                "in": location,
+                "required": *location == "path",
+                "description": description,
+                "schema": schema(&mut self.requests),
+            }));
+        }
+        let mut query = route.query.map(|query| query(&mut self.requests).to_value()).unwrap_or_default();
+        leave_out_null(&mut query);
+        for (name, schema) in query["properties"].as_object_mut().into_iter().flatten() {
+            let description = schema.as_object_mut().and_then(|keywords| keywords.remove("description"));
+            parameters.push(json!({
+                "name": name, "in": "query", "required": false, "description": description, "schema": schema,
+            }));
+        }
+        parameters
+    }
+
+    fn responses(&mut self, route: &RouteEntry, path: &str) -> Map<String, Value> {
+        let mut responses = Map::new();
+        for (status, description, bodies) in route.answers {
+            let mut response = json!({ "description": description });
+            if !bodies.is_empty() {
+                response["content"] = content(bodies, &mut self.answers);
             }
-            match value {
-                Value::Array(list) => list.iter().for_each(|item| visit(item, document)),
-                Value::Object(map) => map.values().for_each(|item| visit(item, document)),
-                _ => {}
-            }
+            responses.insert(status.to_string(), response);
         }
-        visit(&document, &document);
-        let kinds = document.pointer("/components/schemas/Error/properties/error/enum").expect("kinds");
-        for kind in kinds.as_array().expect("a list") {
-            let read: ErrorKind = serde_json::from_value(kind.clone()).expect("a kind");
-            assert!(read != ErrorKind::Unknown && kind == read.name(), "{kind}");
+        // `/readyz?verbose` needs a token.
+        let token = (!authentication::is_public(path, "verbose")).then_some(ErrorKind::Unauthorized);
+        for kind in token.into_iter().chain([ErrorKind::Forbidden]).chain(route.errors.iter().copied()) {
+            responses.insert(kind.status().to_string(), self.error(kind));
         }
-        assert_eq!(kinds.as_array().map(Vec::len), Some(11));
+        responses
     }
+
+    /// Adds the response of an error, and refers to it.
+    fn error(&mut self, kind: ErrorKind) -> Value {
+        let content = content(&[route_entry::json::<ErrorBody>()], &mut self.answers);
+        let kinds = &self.answers.definitions()["ErrorKind"]["oneOf"];
+        let described = kinds.as_array().into_iter().flatten().find(|one| one["const"] == kind.name());
+        let mut response = json!({
+            "description": described.map(|one| &one["description"]),
+            "content": content,
+        });
+        let header = match kind {
+            ErrorKind::Unauthorized => Some(("WWW-Authenticate", "string")),
+            ErrorKind::Unavailable => Some(("Retry-After", "integer")),
+            _ => None,
+        };
+        if let Some((header, kind)) = header {
+            response["headers"] = json!({ header: { "schema": { "type": kind } } });
+        }
+        let name = format!("{kind:?}");
+        let reference = json!({ "$ref": format!("#/components/responses/{name}") });
+        self.responses.insert(name, response);
+        reference
+    }
+}
+
+/// Removes defaults, and null as a value of the fields that may be missing: they are left out instead.
+fn leave_out_null(schema: &mut Value) {
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, field) in fields.into_iter().flatten() {
+        let Some(keywords) = field.as_object_mut() else { continue };
+        keywords.remove("default");
+        if required.iter().any(|one| one == name) {
+            continue;
+        }
+        // Of two types or choices, the second one is null.
+        if let Some(kind) = keywords.get("type").and_then(|kinds| kinds.get(0)).cloned() {
+            keywords.insert("type".to_owned(), kind);
+        }
+        let choice = keywords.remove("anyOf").and_then(|choices| choices.get(0).cloned());
+        if let Some(Value::Object(choice)) = choice {
+            keywords.extend(choice);
+        }
+    }
+}
+
+fn content(bodies: &[Content], generator: &mut SchemaGenerator) -> Value {
+    bodies
+        .iter()
+        .map(|(media, schema)| ((*media).to_owned(), json!({ "schema": schema(generator) })))
+        .collect()
 }

@@ -3,19 +3,23 @@
 use std::fs;
 
 use rustix::process::{Resource, getrlimit};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Clock ticks of a second in procfs (USER_HZ), the same on every architecture of Linux that this program
 /// runs on.
 const USER_HZ: f64 = 100.0;
 
-/// Resource usage of this process.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// Resource usage of this process; null where the system has no `/proc`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct ProcessUsage {
+    pub(crate) open_fds: Option<u64>,
     pub(crate) resident_bytes: Option<u64>,
     pub(crate) threads: Option<u64>,
-    pub(crate) open_fds: Option<u64>,
+    #[serde(skip)]
     pub(crate) max_fds: Option<u64>,
     /// User and system time.
+    #[serde(skip)]
     pub(crate) cpu_seconds: Option<f64>,
 }
 

@@ -1,9 +1,10 @@
 //! Roles and callers. No I/O.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Role of a caller. Each role includes the rights of the former ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
     /// May read.
@@ -13,11 +14,11 @@ pub(crate) enum Role {
 }
 
 /// Authenticated sender of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Caller {
+    pub(crate) role: Role,
     /// Name of the token, or the peer of the connection.
     pub(crate) who: String,
-    pub(crate) role: Role,
 }
 
 impl Role {

@@ -34,77 +34,187 @@ use actix_web::{
     web::{self, Data, Path, ServiceConfig},
 };
 
+use orchestrator_supervise::Command;
 use orchestrator_text::sanitize;
+use schemars::{SchemaGenerator, json_schema};
+use serde_json::{Map, Value};
 
 use crate::{
     api_error::ApiError,
     authentication,
     command::{command, console},
     crashes,
+    event_query::EventArgs,
     events::events,
-    export::export,
+    export,
     handler_context::HandlerContext,
-    health, history_view, info,
+    health,
+    history_view::{self, HistoryView},
+    info::{self, Info},
     metrics::metrics,
-    openapi, page, tree_view, why,
+    openapi, page,
+    route_entry::{ANY, Answer, GET, Parameter, RouteEntry, STRING, TEXT, json},
+    tree_view, why,
 };
-use orchestrator_subsystem::wire::ErrorKind;
+use orchestrator_subsystem::wire::{
+    CommandArgs, CommandResponse, Crashes,
+    ErrorKind::{self, BadRequest, NotFound, Refused, SlowBody, TimedOut, TooLarge, Unavailable},
+    TreeSnapshot, Why,
+};
 
-/// A route.
-pub(crate) struct RouteEntry {
-    /// Path in actix syntax: `{name:pattern}`.
-    pattern: &'static str,
-    /// Allowed methods, as in an `Allow` header.
-    methods: &'static str,
-    handler: fn() -> Route,
-}
-
-/// Methods of what can be read. Monitors and load balancers use HEAD.
-const GET: &str = "GET, HEAD";
-/// Method of answers that may have no end.
-const GET_STREAM: &str = "GET";
-const POST: &str = "POST";
+/// Errors of commands, besides those of authentication.
+const COMMAND_ERRORS: &[ErrorKind] =
+    &[BadRequest, NotFound, SlowBody, Refused, TooLarge, Unavailable, TimedOut];
+const NOT_MODIFIED: Answer = (304, "The file has not changed, by `If-None-Match`", &[]);
+const CHECKED: &[Answer] =
+    &[(200, "The check succeeded", &[TEXT]), (503, "Not ready, with the failed children", &[TEXT])];
+const CHILD: Parameter =
+    ("path", "path", "Path of a child, with or without the root's name, with slashes", STRING);
+const COMMAND: Parameter = (
+    "path",
+    "verb",
+    "The command; panic and freeze require admin.chaos",
+    |_| json_schema!({ "type": "string", "enum": Command::ALL.map(Command::name) }),
+);
+const VERB: Parameter = (
+    "path",
+    "verb",
+    "A verb of the child's console. Each has a path of its own in this document, with its schemas",
+    STRING,
+);
+const LAST_EVENT: Parameter = (
+    "header",
+    "Last-Event-ID",
+    "Number of the last received event; without it, only new events are sent",
+    SchemaGenerator::subschema_for::<u64>,
+);
+const VERBOSE: Parameter =
+    ("query", "verbose", "A line for every child; requires a token if tokens are configured", STRING);
 
 /// All routes.
 pub(crate) const ROUTES: &[RouteEntry] = &[
-    RouteEntry { pattern: "/", methods: GET, handler: || web::to(page::index) },
-    RouteEntry { pattern: "/ui/{file}", methods: GET, handler: || web::to(page::file) },
-    RouteEntry { pattern: "/v1/tree", methods: GET, handler: || web::to(tree_view::tree) },
-    RouteEntry { pattern: "/v1/tree/{path:.*}", methods: GET, handler: || web::to(tree_view::tree) },
-    RouteEntry { pattern: "/v1/events", methods: GET_STREAM, handler: || web::to(events) },
-    RouteEntry { pattern: "/v1/history", methods: GET, handler: || web::to(history_view::history) },
-    RouteEntry { pattern: "/v1/why", methods: GET, handler: || web::to(why::why) },
-    RouteEntry { pattern: "/v1/why/{path:.+}", methods: GET, handler: || web::to(why::why) },
-    RouteEntry { pattern: "/v1/crashes", methods: GET, handler: || web::to(crashes::crashes) },
-    RouteEntry { pattern: "/v1/crashes/{path:.+}", methods: GET, handler: || web::to(crashes::crashes) },
-    RouteEntry { pattern: "/v1/actors/{path:.+}/{verb}", methods: POST, handler: || web::to(command) },
-    RouteEntry { pattern: "/v1/consoles/{path:.+}/{verb}", methods: POST, handler: || web::to(console) },
-    RouteEntry { pattern: "/v1/info", methods: GET, handler: || web::to(info::info) },
-    RouteEntry { pattern: "/v1/config", methods: GET, handler: || web::to(info::config) },
+    RouteEntry::get("/", || web::to(page::index))
+        .named("getPage", "Web console; public")
+        .answers(&[(200, "The file, with an `ETag`", &[("text/html", STRING)]), NOT_MODIFIED]),
+    RouteEntry::get("/ui/{file}", || web::to(page::file))
+        .named("getPageFile", "File of the web console; public")
+        .parameters(&[("path", "file", "Name of the file", STRING)])
+        .answers(&[(200, "The file, with an `ETag`", &[("*/*", STRING)]), NOT_MODIFIED])
+        .errors(&[NotFound]),
+    RouteEntry::get("/v1/tree", || web::to(tree_view::tree))
+        .named("getTree", "The whole tree, as JSON or, for `Accept: text/plain`, as text")
+        .query::<tree_view::Args>()
+        .answers(&[(200, "The tree", &[json::<TreeSnapshot>(), TEXT])])
+        .errors(&[BadRequest, NotFound]),
+    RouteEntry::get("/v1/tree/{path:.*}", || web::to(tree_view::tree))
+        .named("getSubtree", "One child and its descendants")
+        .parameters(&[CHILD])
+        .query::<tree_view::Args>()
+        .answers(&[(200, "The tree", &[json::<TreeSnapshot>(), TEXT])])
+        .errors(&[BadRequest, NotFound]),
+    RouteEntry::stream("/v1/events", || web::to(events))
+        .named("getEvents", "Events of the tree, as server-sent events")
+        .parameters(&[LAST_EVENT])
+        .query::<EventArgs>()
+        .answers(&[(
+            200,
+            "`id:` is the number of the event, `event:` its kind, `data:` an Event. `event: resync` has the \
+             oldest and newest available number: events before were lost, so fetch the tree again.",
+            &[("text/event-stream", STRING)],
+        )])
+        .errors(&[BadRequest, NotFound, Unavailable]),
+    RouteEntry::get("/v1/history", || web::to(history_view::history))
+        .named("getHistory", "Metrics of the last hour, as columns")
+        .query::<history_view::Args>()
+        .answers(&[(
+            200,
+            "Times of samples, and the values of each series at those times",
+            &[json::<HistoryView>()],
+        )])
+        .errors(&[BadRequest, NotFound]),
+    RouteEntry::get("/v1/why", || web::to(why::why))
+        .named("getWhy", "For each subsystem the causes that hold up work now, the most effective first")
+        .answers(&[(200, "The causes", &[json::<Why>()])]),
+    RouteEntry::get("/v1/why/{path:.+}", || web::to(why::why))
+        .named("getWhyOf", "The causes that hold up work in one branch")
+        .parameters(&[CHILD])
+        .answers(&[(200, "The causes", &[json::<Why>()])])
+        .errors(&[NotFound]),
+    RouteEntry::get("/v1/crashes", || web::to(crashes::crashes))
+        .named("getCrashes", "Reports of panics and faults: the last 10 of each child, 4 MiB at most")
+        .query::<crashes::Args>()
+        .answers(&[(200, "The reports, newest first", &[json::<Crashes>()])])
+        .errors(&[BadRequest, Unavailable]),
+    RouteEntry::get("/v1/crashes/{path:.+}", || web::to(crashes::crashes))
+        .named("getCrashesOf", "Reports of panics and faults in one branch")
+        .parameters(&[CHILD])
+        .query::<crashes::Args>()
+        .answers(&[(200, "The reports, newest first", &[json::<Crashes>()])])
+        .errors(&[BadRequest, NotFound, Unavailable]),
+    RouteEntry::post(
+        "/v1/actors/{path:.+}/{verb}",
+        || web::to(command),
+        SchemaGenerator::subschema_for::<CommandArgs>,
+    )
+    .named("command", "Send a command to a child; requires the role operator")
+    .parameters(&[CHILD, COMMAND])
+    .answers(&[
+        (200, "The child has its new state", &[json::<CommandResponse>()]),
+        (
+            202,
+            "The command was accepted, but stops the endpoint before the child has its new state",
+            &[json::<CommandResponse>()],
+        ),
+    ])
+    .errors(COMMAND_ERRORS),
+    RouteEntry::post("/v1/consoles/{path:.+}/{verb}", || web::to(console), ANY)
+        .named(
+            "console",
+            "Send a verb to a child's console; the role viewer is enough for verbs that change nothing, \
+             x-effect `reads`",
+        )
+        .parameters(&[CHILD, VERB])
+        .answers(&[(200, "Response of the child", &[("application/json", ANY)])])
+        .errors(COMMAND_ERRORS),
+    RouteEntry::get("/v1/info", || web::to(info::info))
+        .named("getInfo", "Version, process, limits, arbiters")
+        .answers(&[(200, "Description of the process", &[json::<Info>()])]),
+    RouteEntry::get("/v1/config", || web::to(info::config))
+        .named("getConfig", "The configuration, without secrets")
+        .answers(&[(200, "Sections and keys as in the file", &[json::<Map<String, Value>>()])]),
     // After all other routes of this form.
-    RouteEntry { pattern: "/v1/{path:.+}/{name}", methods: GET_STREAM, handler: || web::to(export_of_child) },
-    RouteEntry { pattern: "/livez", methods: GET, handler: || web::to(health::livez) },
-    RouteEntry { pattern: "/readyz", methods: GET, handler: || web::to(health::readyz) },
-    RouteEntry { pattern: "/metrics", methods: GET, handler: || web::to(metrics) },
-    RouteEntry { pattern: "/openapi.json", methods: GET, handler: || web::to(openapi::document) },
+    RouteEntry::stream("/v1/{path:.+}/{name}", || web::to(export_of_child))
+        .named("getExport", "All rows of an export, however many, for a viewer")
+        .parameters(export::PARAMETERS)
+        .answers(&[(
+            200,
+            "Lines of JSON, one for each row. If reading fails, the last line is an Error, and the chunked \
+             body ends without its last chunk.",
+            &[(export::CONTENT_TYPE, STRING)],
+        )])
+        .errors(&[BadRequest, NotFound, Refused, Unavailable]),
+    RouteEntry::get("/livez", || web::to(health::livez))
+        .named("getLivez", "Liveness: whether the supervision loop runs")
+        .answers(CHECKED),
+    RouteEntry::get("/readyz", || web::to(health::readyz))
+        .named("getReadyz", "Readiness: whether every child is ready")
+        .parameters(&[VERBOSE])
+        .answers(CHECKED),
+    RouteEntry::get("/metrics", || web::to(metrics))
+        .named("getMetrics", "All metrics, in the Prometheus text format 0.0.4")
+        .answers(&[(200, "Samples", &[TEXT])]),
+    RouteEntry::get("/openapi.json", || web::to(document)).named("getOpenapi", "This document").answers(&[(
+        200,
+        "OpenAPI 3.1",
+        &[json::<Map<String, Value>>()],
+    )]),
 ];
 
-impl RouteEntry {
-    /// In OpenAPI syntax: `/v1/tree/{path}`.
-    pub(crate) fn path(&self) -> String {
-        self.pattern.replace(":.*}", "}").replace(":.+}", "}")
-    }
-
-    pub(crate) fn methods(&self) -> impl Iterator<Item = Method> {
-        self.methods.split(", ").filter_map(|name| name.parse().ok())
-    }
-
-    fn resource(&self) -> Resource {
-        let methods = self.methods;
-        let other = web::to(move || async move { method_not_allowed(methods) });
-        let handled = self.methods().map(|method| (self.handler)().method(method));
-        handled.fold(web::resource(self.pattern), Resource::route).default_service(other)
-    }
+fn resource(route: &RouteEntry) -> Resource {
+    let RouteEntry { pattern, methods, handler, .. } = *route;
+    let other = web::to(move || async move { method_not_allowed(methods) });
+    let handled = route.methods().map(|method| handler().method(method));
+    handled.fold(web::resource(pattern), Resource::route).default_service(other)
 }
 
 pub(crate) fn routes(app: &mut ServiceConfig) {
@@ -114,7 +224,7 @@ pub(crate) fn routes(app: &mut ServiceConfig) {
         .add(("Cross-Origin-Resource-Policy", "same-origin"))
         .add(("Referrer-Policy", "no-referrer"))
         .add(("X-Content-Type-Options", "nosniff"));
-    let scope = ROUTES.iter().fold(web::scope(""), |scope, route| scope.service(route.resource()));
+    let scope = ROUTES.iter().fold(web::scope(""), |scope, route| scope.service(resource(route)));
     app.service(
         scope.default_service(web::to(unknown_route)).wrap(from_fn(authentication::check)).wrap(headers),
     );
@@ -159,9 +269,13 @@ async fn export_of_child(
 ) -> Result<HttpResponse, ApiError> {
     let target = target.into_inner();
     match context.tree.exports(&target.0) {
-        Some(exports) => export(&context, exports, target, request.query_string()).await,
+        Some(exports) => export::export(&context, exports, target, request.query_string()).await,
         None => Ok(unknown_route(request).await),
     }
+}
+
+async fn document(context: Data<HandlerContext>) -> HttpResponse {
+    HttpResponse::Ok().json(openapi::document(ROUTES, &context.tree.console_verbs()))
 }
 
 async fn unknown_route(request: HttpRequest) -> HttpResponse {

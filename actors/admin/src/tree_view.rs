@@ -6,6 +6,8 @@ use actix_web::{
     web::{Data, Path, Query},
 };
 use orchestrator_supervise::CommandError;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::{
     accept_header::prefers_text, api_error::ApiError, ascii, handler_context::HandlerContext,
@@ -14,9 +16,10 @@ use crate::{
 use orchestrator_subsystem::wire::{ErrorKind, TreeSnapshot};
 
 /// Parameters of the query; others are ignored.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-struct Args {
+pub(crate) struct Args {
+    /// Shows the tree at the last sample before this time, in milliseconds since 1970.
     at: Option<u64>,
 }
 

@@ -2,13 +2,14 @@
 
 use clap::{Args, Subcommand};
 use orchestrator_supervise::{Command, PauseSpan};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     command::{CommandError, Context},
     output::OutputFormat,
     until::Until,
-    wire::{CommandResponse, actor_url},
+    wire::{CommandResponse, REASON_LIMIT, actor_url},
 };
 
 /// Command to one child.
@@ -59,12 +60,13 @@ pub struct PauseArguments {
 }
 
 /// Body of `POST /v1/actors/{path}/{verb}`; an empty body is `{}`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize, JsonSchema)]
 #[group(skip)]
 #[serde(deny_unknown_fields, default)]
 pub struct CommandArgs {
     /// Record this reason in the events and the audit log; at most 512 bytes
     #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
+    #[schemars(length(max = REASON_LIMIT))]
     pub reason: String,
     /// End of a pause
     #[arg(skip)]

@@ -7,6 +7,7 @@ pub use orchestrator_supervise::{
     LinkSnapshot, MailboxSnapshot, MessageSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, NoteSnapshot,
     SampledMetric, Samples, TreeSnapshot, WaitSnapshot, WorkSnapshot,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::percent;
@@ -18,7 +19,8 @@ pub const REASON_LIMIT: usize = 512;
 
 /// Response to a command: 200 once the child has its new state, 202 if the command stops the endpoint itself
 /// before that.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "CommandAnswer")]
 pub struct CommandResponse {
     /// Full path of the child.
     pub path: String,
@@ -34,7 +36,7 @@ pub struct CommandResponse {
 }
 
 /// Response of `GET /v1/crashes`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Crashes {
     /// The reports, newest first.
     pub crashes: Vec<CrashReport>,
@@ -43,7 +45,7 @@ pub struct Crashes {
 }
 
 /// Response of `GET /v1/why`: for each subsystem the causes that hold up work now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Why {
     /// Wall clock, milliseconds since 1970.
     pub at_ms: u64,
@@ -52,16 +54,16 @@ pub struct Why {
 }
 
 /// Causes of one branch of the tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SubsystemCauses {
     /// Path of the branch.
     pub path: String,
     /// The most effective cause first; empty when nothing holds it up.
     pub causes: Vec<Cause>,
-    /// Last finished work of the branch; None if its children count none.
+    /// Last finished work of the branch; null if its children count none.
     #[serde(default)]
     pub last_work: Option<WorkSnapshot>,
-    /// Start of the time without work, milliseconds since 1970; None while the branch works, or while work
+    /// Start of the time without work, milliseconds since 1970; null while the branch works, or while work
     /// waits.
     #[serde(default)]
     pub idle_since_ms: Option<u64>,
@@ -71,7 +73,7 @@ pub struct SubsystemCauses {
 }
 
 /// One cause that holds up work.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     /// Id of the cause, which stays the same in later versions and is the label `cause` of the metric
     /// `orchestrator_blocked`: `given_up`, `deadlocked`, `paused`, `stopped`, `crash_loop`, `unanswered`,
@@ -98,7 +100,8 @@ pub struct Cause {
 }
 
 /// Body of every error response.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Error")]
 pub struct ErrorBody {
     /// Machine-readable kind of the error.
     pub error: ErrorKind,
@@ -107,33 +110,34 @@ pub struct ErrorBody {
 }
 
 /// Kind of an error response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// 400: the body or an argument is invalid.
+    /// The body or an argument is invalid.
     BadRequest,
-    /// 401: the request has no token, or an unknown one.
+    /// The token is missing or unknown.
     Unauthorized,
-    /// 403: the token's role does not allow the request, or a web page of another site sent it.
+    /// The role does not allow the request, or `Host` or `Origin` is of another site.
     Forbidden,
-    /// 404: no such child, console or verb.
+    /// No such child, console or verb.
     NotFound,
-    /// 404: no such route.
+    /// No such route.
     UnknownRoute,
-    /// 405: the route exists, for another method.
+    /// The route exists, for another method.
     MethodNotAllowed,
-    /// 408: the body did not arrive in time.
+    /// The body did not arrive in time.
     SlowBody,
-    /// 409: the command is not possible in the present state.
+    /// The command is not possible in the present state.
     Refused,
-    /// 413: the body is larger than [`BODY_LIMIT`].
+    /// The body is larger than 64 KiB.
     TooLarge,
-    /// 503: all connection slots of events or exports are taken, or the audit log cannot be written.
+    /// All connection slots of events or exports are taken, or the audit log cannot be written.
     Unavailable,
-    /// 504: the child did not respond, or did not reach the new state, in time.
+    /// The child did not respond, or did not reach the new state, in time.
     TimedOut,
     /// A kind from a newer version.
     #[serde(other)]
+    #[schemars(skip)]
     Unknown,
 }
 

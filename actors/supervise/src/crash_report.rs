@@ -1,5 +1,6 @@
 //! Report of one crash, limited to [`REPORT_BYTES_MAX`] of JSON.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
@@ -13,8 +14,8 @@ const EVENT_BYTES_MAX: usize = 16 * 1024;
 /// Largest samples of a report, in bytes of JSON or memory.
 const SAMPLE_BYTES_MAX: usize = 24 * 1024;
 
-/// Report of a panic or fault of a child.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Report of a panic or fault of a child, in at most 64 KiB.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CrashReport {
     /// Number in this process, from 1.
     pub number: u64,
@@ -25,16 +26,17 @@ pub struct CrashReport {
     /// Number of the incarnation.
     pub incarnation: u64,
     /// `panicked` or `failed`.
+    #[schemars(extend("enum" = ["panicked", "failed"]))]
     pub kind: String,
-    /// Message of the panic or fault, escaped and limited by [`sanitize`](orchestrator_text::sanitize).
+    /// Message of the panic or fault, escaped and limited in length.
     pub message: String,
     /// Position of the panic in the source: `file:line:column`.
     pub location: Option<String>,
-    /// Type of the message, or name of the work item, in progress at the end.
+    /// Type of the message, or name of the work item, in progress at the end, which is lost.
     pub in_progress: Option<String>,
     /// The last 20 events of the supervisor's branch before the end, oldest first.
     pub events: Vec<Event>,
-    /// Metrics of the child in the minute before; None until the endpoint has added them.
+    /// Metrics of the child in the minute before; null until the endpoint has added them.
     pub samples: Option<Samples>,
     /// Functions of the panic's stack, the innermost first: `function at file:line`.
     pub backtrace: Vec<String>,
@@ -44,7 +46,7 @@ pub struct CrashReport {
 }
 
 /// Values of a child's metrics at some times.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Samples {
     /// Times, milliseconds since 1970.
     pub at_ms: Vec<u64>,
@@ -52,8 +54,8 @@ pub struct Samples {
     pub series: Vec<SampledMetric>,
 }
 
-/// Values of one metric, None where it did not exist.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Values of one metric, null where it did not exist.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SampledMetric {
     /// Name, with its label as `name{label=value}`.
     pub metric: String,

@@ -3,6 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -12,7 +13,7 @@ use crate::{branch::is_in_branch, clock::now_ms};
 pub const EVENT_LOG_CAPACITY: usize = 4096;
 
 /// Event of one child.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Sequence number in this process, from 1, without gaps.
     pub seq: u64,
@@ -26,7 +27,7 @@ pub struct Event {
 }
 
 /// Kind of an event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventKind {
     /// An incarnation is up.
@@ -94,7 +95,7 @@ pub enum EventKind {
     Removed,
     /// An operator or a child gave a command.
     Commanded {
-        /// Name of the command, see [`Command::name`](crate::Command::name).
+        /// Name of the command, such as `restart`.
         verb: String,
         /// User, as far as known.
         by: String,

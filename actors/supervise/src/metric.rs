@@ -5,10 +5,11 @@ use std::sync::{
     atomic::{AtomicI64, Ordering::Relaxed},
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Kind of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricKind {
     /// Only grows; `/metrics` adds `_total` to its name.

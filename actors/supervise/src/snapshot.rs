@@ -1,13 +1,15 @@
 //! Snapshots of the tree, as in JSON. Counters only grow; readers compute rates.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::metric::MetricKind;
+use crate::{metric::MetricKind, state::State};
 
 /// Snapshot of the whole tree.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Tree")]
 pub struct TreeSnapshot {
-    /// Number of the newest event.
+    /// Number of the newest event; later events are read with it.
     pub seq: u64,
     /// Wall clock time, milliseconds since 1970.
     pub captured_at_ms: u64,
@@ -18,7 +20,8 @@ pub struct TreeSnapshot {
 }
 
 /// Snapshot of one child.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Node")]
 pub struct NodeSnapshot {
     /// Path in logs, metrics, URLs and the CLI, for example `orchestrator/queue/fetcher_watcher`.
     pub path: String,
@@ -29,19 +32,23 @@ pub struct NodeSnapshot {
     /// `actor`, `task`, `thread`, `supervisor`, `pool` or `dynamic` (a dynamic supervisor).
     pub kind: String,
     /// `stopped`, `starting`, `running`, `paused`, `stopping`, `backing_off`, `stuck` or `given_up`.
+    #[schemars(extend("enum" = State::NAMES))]
     pub state: String,
     /// True if a work item, or a poll of its arbiter, has made no progress for over a second.
     pub stuck: bool,
-    /// State to show: `state`, `stuck`, `paused` or `blocked`, of a supervisor with the worst of its
-    /// children. The endpoint fills it; empty in the JSON of an instance without it.
+    /// State to show: `state`, `stuck`, `paused` also by a command of a subsystem, or `blocked` while a cause
+    /// of `/v1/why` that is not routine holds the child up; of a supervisor with the worst of its children.
+    /// The endpoint fills it; empty in the JSON of an instance without it.
     #[serde(default)]
     pub shown: String,
     /// Time at which an operator's pause ends by itself, milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until_ms: Option<u64>,
     /// `permanent` or `transient`.
+    #[schemars(extend("enum" = ["permanent", "transient"]))]
     pub restart: String,
     /// For supervisors: `one_for_one`, `one_for_all` or `rest_for_one`.
+    #[schemars(extend("enum" = ["one_for_one", "one_for_all", "rest_for_one", null]))]
     pub strategy: Option<String>,
     /// For supervisors: restarts allowed per period.
     pub intensity: Option<u32>,
@@ -54,7 +61,7 @@ pub struct NodeSnapshot {
     /// Names of its durable state.
     #[serde(default)]
     pub durable: Vec<String>,
-    /// Paths of children of other branches that it sends messages to.
+    /// Paths of children of other branches that it sends messages to; missing if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sends_to: Vec<String>,
     /// Name of its arbiter thread.
@@ -83,12 +90,12 @@ pub struct NodeSnapshot {
     pub mailboxes: Vec<MailboxSnapshot>,
     /// Oldest work item in progress.
     pub in_progress: Option<InProgressSnapshot>,
-    /// Waits for other children.
+    /// Waits for other children; missing if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<WaitSnapshot>,
     /// Connection to a peer, if it has one.
     pub link: Option<LinkSnapshot>,
-    /// Last note.
+    /// Last item that the child set aside, and the reason.
     pub note: Option<NoteSnapshot>,
     /// Reason why it does no work although it runs.
     #[serde(default)]
@@ -109,9 +116,10 @@ pub struct NodeSnapshot {
 }
 
 /// Last exit of a child.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExitSnapshot {
     /// `normal`, `shutdown`, `failed`, `panicked` or `killed`.
+    #[schemars(extend("enum" = ["normal", "shutdown", "failed", "panicked", "killed"]))]
     pub kind: String,
     /// Kind and text.
     pub reason: String,
@@ -122,7 +130,7 @@ pub struct ExitSnapshot {
 }
 
 /// Snapshot of one mailbox or inbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MailboxSnapshot {
     /// `mailbox`, or the inbox's name.
     pub name: String,
@@ -143,7 +151,7 @@ pub struct MailboxSnapshot {
 }
 
 /// Durations of one message type in microseconds: upper bounds of power-of-two buckets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageSnapshot {
     /// Name of the type.
     pub name: String,
@@ -156,7 +164,7 @@ pub struct MessageSnapshot {
 }
 
 /// Work item in progress.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InProgressSnapshot {
     /// Message type, or name of the work item.
     pub name: String,
@@ -169,11 +177,12 @@ pub struct InProgressSnapshot {
 }
 
 /// Waits of a child for one mailbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitSnapshot {
     /// Path of the child with the mailbox.
     pub on: String,
     /// `answer`, or `room` if the mailbox is full.
+    #[schemars(extend("enum" = ["answer", "room"]))]
     pub kind: String,
     /// Number of waits.
     pub count: usize,
@@ -184,13 +193,14 @@ pub struct WaitSnapshot {
 }
 
 /// State of a connection.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkSnapshot {
     /// Kind of the peer, for example `sqlite`.
     pub kind: String,
     /// Address, without credentials.
     pub endpoint: String,
     /// `idle`, `connecting`, `up`, `down` or `unanswered`.
+    #[schemars(extend("enum" = ["idle", "connecting", "up", "down", "unanswered"]))]
     pub state: String,
     /// Attempts so far, while connecting.
     pub attempts: Option<u32>,
@@ -206,13 +216,13 @@ pub struct LinkSnapshot {
     pub help: Option<String>,
     /// Time until the next attempt, milliseconds, while down or after a failure without an answer.
     pub retry_in_ms: Option<u64>,
-    /// Time for which the oldest request awaits its answer, milliseconds; None without a request.
+    /// Time for which the oldest request awaits its answer, milliseconds; missing without a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_ms: Option<u64>,
 }
 
-/// Last note of a child, see [`Vitals::note`](crate::Vitals::note).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Last item that a child set aside, and the reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NoteSnapshot {
     /// The item and the reason.
     pub text: String,
@@ -221,7 +231,7 @@ pub struct NoteSnapshot {
 }
 
 /// Reason why a child that runs does no work now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockerSnapshot {
     /// Name of the cause, for programs.
     pub kind: String,
@@ -243,19 +253,20 @@ pub struct BlockerSnapshot {
     pub routine: bool,
 }
 
-/// Last finished work of a child, see [`Vitals::set_work_unit`](crate::Vitals::set_work_unit).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Last finished work of a child.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Work")]
 pub struct WorkSnapshot {
     /// Name of one unit, for example `job`.
     pub unit: String,
-    /// Time, milliseconds since 1970; None before the first unit.
+    /// Time, milliseconds since 1970; null before the first unit.
     pub at_ms: Option<u64>,
     /// True if more work waits in the child, besides the messages in its mailboxes.
     pub waits: bool,
 }
 
-/// Input that a child expects at intervals, see [`Vitals::expect_input`](crate::Vitals::expect_input).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Input that a child expects at intervals.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExpectedInputSnapshot {
     /// Name, for example of a fetcher.
     pub name: String,
@@ -270,7 +281,7 @@ pub struct ExpectedInputSnapshot {
 }
 
 /// Registered metric.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MetricSnapshot {
     /// Name within the child.
     pub name: String,
@@ -281,18 +292,18 @@ pub struct MetricSnapshot {
     /// Help text; empty in a snapshot that was read from another instance.
     #[serde(skip)]
     pub help: &'static str,
-    /// Label of a metric that exists for several peers.
+    /// Label of a metric that exists for several peers; missing if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<LabelSnapshot>,
     /// Value.
     pub value: i64,
-    /// Upper bound of memory that the child holds, bytes.
+    /// Upper bound of memory that the child holds, bytes; missing if the metric is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<u64>,
 }
 
 /// Label of a metric.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LabelSnapshot {
     /// Name, for example `worker`.
     pub name: String,
@@ -301,7 +312,7 @@ pub struct LabelSnapshot {
 }
 
 /// Histogram of durations in microseconds: upper bounds of power-of-two buckets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TimingSnapshot {
     /// Name within the child.
     pub name: String,
@@ -311,7 +322,7 @@ pub struct TimingSnapshot {
     pub value: String,
     /// Number of durations.
     pub count: u64,
-    /// p50, p95 and p99.
+    /// p50, p95 and p99, microseconds.
     pub us: [u64; 3],
 }
 

@@ -16,7 +16,7 @@ async fn crashes(site: &Site, path: &str) -> Vec<CrashReport> {
 }
 
 /// Makes the store panic in its handler, and waits for its next incarnation.
-async fn panic_in_handler(site: &Site) {
+pub(crate) async fn panic_in_handler(site: &Site) {
     let before = site.tree.node("demo/store").unwrap().incarnation;
     let verb = site.tree.console_verb("demo/store", "panic").unwrap();
     let asked = verb.call(json!({ "secret": "content" })).await;

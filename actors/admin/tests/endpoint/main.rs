@@ -14,6 +14,7 @@ mod health;
 mod history;
 mod hostile;
 mod metrics;
+mod openapi;
 mod page;
 mod reader;
 mod site;
