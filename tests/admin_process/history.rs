@@ -47,25 +47,32 @@ fn a_planned_restart_keeps_the_history() {
 }
 
 #[test]
-fn a_damaged_history_is_dropped_with_a_warning() {
+fn a_damaged_history_and_one_of_the_former_format_are_dropped_with_a_warning() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_orchestrator"));
     let instance = env.start();
     let first = first_sample(&env);
     assert!(instance.terminate().success());
     let path = files(&env).pop().expect("the history");
-    let mut bytes = fs::read(&path).expect("the history");
-    let last = bytes.len() - 1;
-    bytes[last] ^= 1;
-    fs::write(&path, bytes).expect("damage the history");
+    let mut damaged = fs::read(&path).expect("the history");
+    let last = damaged.len() - 1;
+    damaged[last] ^= 1;
+    let mut former = damaged.clone();
+    former[..8].copy_from_slice(b"orchist1");
 
+    for (bytes, reason) in [
+        (damaged, "it is damaged: its checksum does not match"),
+        (former, "it has the format of an earlier version, and is removed"),
+    ] {
+        fs::write(&path, bytes).expect("replace the history");
+        let instance = env.start();
+        assert!(first_sample(&env) > first);
+        let line = format!("the history begins empty: {}: {reason}", path.display());
+        assert!(env.log().contains(&line), "{}", env.log());
+        assert!(instance.terminate().success());
+    }
     let instance = env.start();
-    assert!(first_sample(&env) > first);
-    let log = env.log();
-    assert!(log.contains("the history begins empty") && log.contains("its checksum does not match"), "{log}");
-    assert!(instance.terminate().success());
-    let instance = env.start();
-    assert!(first_sample(&env) > first, "a valid file replaced the damaged one");
-    assert_eq!(env.log().matches("the history begins empty").count(), 1);
+    assert!(first_sample(&env) > first, "a valid file replaced them");
+    assert_eq!(env.log().matches("the history begins empty").count(), 2);
     assert!(instance.terminate().success());
 }
 

@@ -64,7 +64,7 @@ impl EndpointState {
         match history::load(path) {
             Ok(Some(former)) => *self.history.lock() = former,
             Ok(None) => {}
-            Err(error) => tracing::warn!("the history begins empty: {error}"),
+            Err(error) => tracing::warn!("the history begins empty: {}: {error}", path.display()),
         }
     }
 
@@ -72,7 +72,8 @@ impl EndpointState {
     pub(crate) fn store_history(&self) {
         let Some(path) = &self.history_path else { return };
         if let Err(error) = history::store(&self.history.lock(), path) {
-            tracing::warn!("the history is not kept: {error}; {}", orchestrator_edge::free_space(path));
+            let free = orchestrator_edge::free_space(path);
+            tracing::warn!("the history is not kept: {}: {error}; {free}", path.display());
         }
     }
 }

@@ -1,43 +1,40 @@
 //! The history of the tree: samples of the last hour, in limited memory. No I/O; the caller provides the
 //! time.
 //!
-//! A sample has a value for each series, identified by a child's path and a metric. Segments hold
-//! [`TICKS_MAX`] samples each, with a [`column::Column`] for each series that stores changes only. Near the
-//! limit, every second sample is dropped and the interval is doubled. If the wall clock jumps, the times of
-//! all samples are changed, so that their age stays right.
+//! The history is a ring of samples. A sample has a number of 64 bits for each series, identified by a
+//! child's path and a metric, at the index of the series. The index of a series that ended goes to a new one
+//! once no sample has a value at it. 5,000 series of an hour take 30 MB: 720 samples of 40 kB, and the names.
+//! At the limit the oldest samples are removed, so that more series reach back less than an hour. If the wall
+//! clock jumps, the times of all samples are changed, so that their age stays right.
 
-mod column;
 mod file;
 mod past;
 mod sample;
-mod segment;
 
-pub(crate) use column::ABSENT;
 pub(crate) use file::{load, store};
 pub(crate) use past::rewind;
 pub(crate) use sample::{LINK_STATES, STATES};
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use orchestrator_supervise::TreeSnapshot;
 use serde::{Deserialize, Serialize};
 
-use crate::history::{
-    sample::Values,
-    segment::{Segment, TICKS_MAX},
-};
+use crate::history::sample::Values;
 
 /// Maximum memory of the history, in bytes.
 pub(crate) const LIMIT_BYTES: usize = 32 * 1024 * 1024;
-/// Time between two samples at full resolution, in milliseconds.
+/// Time between two samples, in milliseconds.
 pub(crate) const STEP_MS: u64 = 5_000;
 /// Maximum age of a sample, in milliseconds.
 pub(crate) const RETENTION_MS: u64 = 3_600_000;
+/// Marker for a missing value: the series was not in the sample.
+pub(crate) const ABSENT: i64 = i64::MIN;
 /// Smallest jump of the clock that changes the times of samples, in milliseconds.
 const JUMP_MS: i64 = 1_000;
 /// Maximum number of series. Values of further series are dropped.
 const SERIES_MAX: usize = 50_000;
-/// Estimated memory of a series' entry in the table of names, without its name, in bytes.
+/// Estimated memory of a series' entry in the table of names, without path and metric, in bytes.
 const NAME_BYTES: usize = 96;
 
 /// Values of one series, in the order of [`Columns::at_ms`]. A sample without a value has [`ABSENT`].
@@ -62,31 +59,38 @@ pub(crate) struct Usage {
     pub(crate) series: usize,
     pub(crate) dropped_values: u64,
     pub(crate) samples: usize,
-    pub(crate) step_ms: u64,
     pub(crate) oldest_ms: Option<u64>,
 }
 
+/// Values of all series at one time.
 #[derive(Debug, Serialize, Deserialize)]
-struct Name {
-    id: u32,
-    /// Number of the last segment with this series.
-    segment: u64,
+struct Sample {
+    at_ms: u64,
+    /// Values by index. Series with a higher index have none.
+    values: Box<[i64]>,
+}
+
+impl Sample {
+    fn value(&self, index: usize) -> i64 {
+        self.values.get(index).copied().unwrap_or(ABSENT)
+    }
+
+    /// Memory, with its entry in the ring, which is at least half full.
+    fn bytes(&self) -> usize {
+        2 * size_of::<Self>() + size_of_val(&*self.values)
+    }
 }
 
 /// The recorded history.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct History {
     /// Limit of the memory, in bytes.
     #[serde(skip)]
     limit: usize,
-    step_ms: u64,
-    segments: VecDeque<Segment>,
-    /// Series by path and metric.
-    names: BTreeMap<String, BTreeMap<String, Name>>,
-    series: usize,
-    name_bytes: usize,
-    next_id: u32,
-    last_ms: Option<u64>,
+    /// Samples in the order of their times.
+    samples: VecDeque<Sample>,
+    /// Index of each series, by path and metric.
+    names: BTreeMap<String, BTreeMap<String, usize>>,
     /// Wall clock at the start of the process, according to the last sample, in milliseconds.
     #[serde(skip)]
     start_ms: Option<i64>,
@@ -96,115 +100,64 @@ pub(crate) struct History {
 impl History {
     /// Creates an empty history with a limit in bytes.
     pub(crate) fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            step_ms: STEP_MS,
-            segments: VecDeque::new(),
-            names: BTreeMap::new(),
-            series: 0,
-            name_bytes: 0,
-            next_id: 0,
-            last_ms: None,
-            start_ms: None,
-            dropped_values: 0,
-        }
+        Self { limit, ..Self::default() }
+    }
+
+    fn last_ms(&self) -> Option<u64> {
+        self.samples.back().map(|sample| sample.at_ms)
     }
 
     /// The clock may have been set back.
     pub(crate) fn is_due(&self, at_ms: u64) -> bool {
-        self.last_ms.is_none_or(|last| at_ms.abs_diff(last) + STEP_MS / 10 >= self.step_ms)
+        self.last_ms().is_none_or(|last| at_ms.abs_diff(last) + STEP_MS / 10 >= STEP_MS)
     }
 
     pub(crate) fn record(&mut self, snapshot: &TreeSnapshot) {
         self.follow_clock(snapshot);
-        let at_ms = self.last_ms.map_or(0, |last| last + 1).max(snapshot.captured_at_ms);
-        self.last_ms = Some(at_ms);
-        if self.segments.back().is_none_or(|segment| segment.ticks() == TICKS_MAX) {
-            if let Some(full) = self.segments.back_mut() {
-                full.close();
-            }
-            self.remove_before(at_ms.saturating_sub(RETENTION_MS));
-            let number = self.segments.back().map_or(0, |segment| segment.number + 1);
-            self.segments.push_back(Segment::new(number));
-        }
-        self.add(at_ms, snapshot);
-        // An eighth of the limit is kept free for the next sample.
-        while self.bytes() > self.limit - self.limit / 8 && self.samples() > 2 {
-            self.halve_resolution();
-        }
+        let at_ms = self.last_ms().map_or(0, |last| last + 1).max(snapshot.captured_at_ms);
+        let used: HashSet<usize> = self.series().map(|(_, _, index)| index).collect();
+        let mut unused = (0..SERIES_MAX).filter(|index| !used.contains(index));
+        let mut values = Vec::new();
+        snapshot.root.walk(&mut |node| {
+            sample::each(node, &mut |metric, value| {
+                let known = self.names.get(&node.path).and_then(|metrics| metrics.get(metric)).copied();
+                let Some(index) = known.or_else(|| unused.next()) else {
+                    self.dropped_values += 1;
+                    return;
+                };
+                if known.is_none() {
+                    self.names.entry(node.path.clone()).or_default().insert(metric.to_owned(), index);
+                }
+                values.resize(values.len().max(index + 1), ABSENT);
+                values[index] = value;
+            });
+        });
+        self.samples.push_back(Sample { at_ms, values: values.into() });
+        self.remove_old(at_ms.saturating_sub(RETENTION_MS));
     }
 
-    /// Moves all samples by the jump of the wall clock since the last one, if it jumped.
+    /// Moves all samples by the jump of the wall clock since the last one, if it jumped. Times before 1970
+    /// become 0.
     fn follow_clock(&mut self, snapshot: &TreeSnapshot) {
         let start_ms = snapshot.captured_at_ms as i64 - snapshot.uptime_ms as i64;
         let jump_ms = start_ms - self.start_ms.replace(start_ms).unwrap_or(start_ms);
         if jump_ms.abs() >= JUMP_MS {
-            self.segments.iter_mut().for_each(|segment| segment.shift(jump_ms));
-            self.last_ms = self.segments.back().and_then(|segment| segment.times().last());
+            let times = self.samples.iter_mut().map(|sample| &mut sample.at_ms);
+            times.for_each(|time| *time = time.saturating_add_signed(jump_ms));
         }
     }
 
-    fn add(&mut self, at_ms: u64, snapshot: &TreeSnapshot) {
-        let Self { segments, names, series, name_bytes, next_id, dropped_values, .. } = self;
-        let Some(segment) = segments.back_mut() else { return };
-        segment.begin(at_ms);
-        snapshot.root.walk(&mut |node| {
-            if !names.contains_key(&node.path) {
-                names.insert(node.path.clone(), BTreeMap::new());
-                *name_bytes += node.path.len() + NAME_BYTES;
-            }
-            let Some(metrics) = names.get_mut(&node.path) else { return };
-            sample::each(node, &mut |metric, value| {
-                if let Some(name) = metrics.get_mut(metric) {
-                    name.segment = segment.number;
-                    segment.push(name.id, value);
-                } else if *series < SERIES_MAX {
-                    metrics.insert(metric.to_owned(), Name { id: *next_id, segment: segment.number });
-                    *series += 1;
-                    *name_bytes += metric.len() + NAME_BYTES;
-                    segment.push(*next_id, value);
-                    *next_id = next_id.wrapping_add(1);
-                } else {
-                    *dropped_values += 1;
-                }
-            });
-        });
-        segment.end();
-    }
-
-    /// Halves the resolution of past and future samples.
-    fn halve_resolution(&mut self) {
-        self.step_ms *= 2;
-        let mut merged: VecDeque<Segment> = VecDeque::new();
-        for segment in std::mem::take(&mut self.segments) {
-            let halved = segment.halved();
-            match merged.back_mut().filter(|last| last.ticks() + halved.ticks() <= TICKS_MAX) {
-                Some(last) => last.append(&halved),
-                None => merged.push_back(halved),
-            }
+    /// Removes samples from before `oldest_ms` and above the limit, but not the last one, and series without
+    /// a value in any sample.
+    fn remove_old(&mut self, oldest_ms: u64) {
+        let mut bytes = self.bytes();
+        while self.samples.len() > 1 && (self.samples[0].at_ms < oldest_ms || bytes > self.limit) {
+            bytes -= self.samples[0].bytes();
+            self.samples.pop_front();
         }
-        self.segments = merged;
-    }
-
-    fn remove_before(&mut self, at_ms: u64) {
-        while self.segments.front().is_some_and(|segment| segment.last_ms() < at_ms) {
-            self.segments.pop_front();
-        }
-        let oldest = self.segments.front().map_or(u64::MAX, |segment| segment.number);
-        let Self { names, series, name_bytes, .. } = self;
-        // Series of removed children expire.
-        names.retain(|path, metrics| {
-            metrics.retain(|metric, name| {
-                let kept = name.segment >= oldest;
-                if !kept {
-                    *series -= 1;
-                    *name_bytes -= metric.len() + NAME_BYTES;
-                }
-                kept
-            });
-            if metrics.is_empty() {
-                *name_bytes -= path.len() + NAME_BYTES;
-            }
+        let Self { samples, names, .. } = self;
+        names.retain(|_, metrics| {
+            metrics.retain(|_, index| samples.iter().rev().any(|sample| sample.value(*index) != ABSENT));
             !metrics.is_empty()
         });
     }
@@ -212,57 +165,50 @@ impl History {
     /// True if a history that was read from a file may have been recorded until `now_ms`. The next sample of
     /// one from the future would be as late, whatever the clock says.
     fn is_possible(&self, now_ms: u64) -> bool {
-        let times = || self.segments.iter().flat_map(Segment::times);
-        let metrics = || self.names.values().flatten();
-        let names = self.names.keys().chain(metrics().map(|(metric, _)| metric));
-        (STEP_MS..=2 * RETENTION_MS).contains(&self.step_ms)
-            && times().is_sorted_by(|a, b| a < b)
-            && times().last() == self.last_ms
-            && self.last_ms.is_none_or(|last| last <= now_ms.saturating_add(STEP_MS))
-            && self.segments.iter().is_sorted_by(|a, b| a.number < b.number)
-            && self.segments.iter().all(Segment::is_possible)
-            && metrics().count() == self.series
-            && names.map(|name| name.len() + NAME_BYTES).sum::<usize>() == self.name_bytes
-            && self.bytes() <= self.limit
+        let indices: HashSet<usize> = self.series().map(|(_, _, index)| index).collect();
+        self.samples.iter().is_sorted_by(|a, b| a.at_ms < b.at_ms)
+            && self.last_ms().is_none_or(|last| last <= now_ms.saturating_add(STEP_MS))
+            && indices.len() == self.series().count()
+            && indices.iter().all(|index| *index < SERIES_MAX)
     }
 
     fn bytes(&self) -> usize {
-        self.name_bytes + self.segments.iter().map(Segment::bytes).sum::<usize>()
-    }
-
-    fn samples(&self) -> usize {
-        self.segments.iter().map(Segment::ticks).sum()
+        let names = self.series().map(|(path, metric, _)| path.len() + metric.len() + NAME_BYTES);
+        let samples = self.samples.iter().map(Sample::bytes);
+        names.chain(samples).sum()
     }
 
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             bytes: self.bytes(),
-            series: self.series,
+            series: self.series().count(),
             dropped_values: self.dropped_values,
-            samples: self.samples(),
-            step_ms: self.step_ms,
-            oldest_ms: self.segments.front().and_then(|segment| segment.times().next()),
+            samples: self.samples.len(),
+            oldest_ms: self.samples.front().map(|sample| sample.at_ms),
         }
     }
 
-    /// Ids of the series of the child at `path`; with `below` also those of its descendants. An empty
-    /// `metrics` selects all. A metric's name selects all its labels.
-    fn selected<'a>(
-        &'a self,
-        path: &'a str,
+    /// Path, metric and index of each series, in the order of paths and metrics.
+    fn series(&self) -> impl Iterator<Item = (&str, &str, usize)> {
+        self.names.iter().flat_map(|(path, metrics)| {
+            metrics.iter().map(|(metric, index)| (path.as_str(), metric.as_str(), *index))
+        })
+    }
+
+    /// Series of the child at `path`; with `below` also those of its descendants. An empty `metrics` selects
+    /// all. A metric's name selects all its labels.
+    fn selected(
+        &self,
+        path: &str,
         below: bool,
-        metrics: &'a [String],
-    ) -> impl Iterator<Item = (&'a str, &'a str, u32)> {
-        let is_part = move |other: &str| {
-            other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || (below && rest.starts_with('/')))
-        };
-        let is_selected = move |metric: &str| {
-            let name = metric.split('{').next().unwrap_or(metric);
-            metrics.is_empty() || metrics.iter().any(|one| one == metric || one == name)
-        };
-        self.names.iter().filter(move |(other, _)| is_part(other)).flat_map(move |(path, names)| {
-            let names = names.iter().filter(move |(metric, _)| is_selected(metric));
-            names.map(|(metric, name)| (path.as_str(), metric.as_str(), name.id))
+        metrics: &[String],
+    ) -> impl Iterator<Item = (&str, &str, usize)> {
+        self.series().filter(move |(other, metric, _)| {
+            let is_part = other
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || (below && rest.starts_with('/')));
+            let name = name_of(metric);
+            is_part && (metrics.is_empty() || metrics.iter().any(|one| one == metric || one == name))
         })
     }
 
@@ -272,24 +218,21 @@ impl History {
     }
 
     pub(crate) fn columns(&self, path: &str, below: bool, metrics: &[String], since_ms: u64) -> Columns {
-        let (at_ms, skipped) = self.times(since_ms);
-        let selected = self.selected(path, below, metrics);
-        let series = selected.map(|(path, metric, id)| Series {
+        let series = self.selected(path, below, metrics).map(|(path, metric, index)| Series {
             path: path.to_owned(),
             metric: metric.to_owned(),
-            values: self.values(id, skipped),
+            values: self.since(since_ms).map(|sample| sample.value(index)).collect(),
         });
-        Columns { series: series.collect(), at_ms }
+        Columns { at_ms: self.since(since_ms).map(|sample| sample.at_ms).collect(), series: series.collect() }
     }
 
     /// Sum of each of the metrics over the child at `path` and its descendants.
     pub(crate) fn sums(&self, path: &str, metrics: &[String], since_ms: u64) -> Columns {
-        let (at_ms, skipped) = self.times(since_ms);
+        let at_ms: Vec<u64> = self.since(since_ms).map(|sample| sample.at_ms).collect();
         let mut sums: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
-        for (_, metric, id) in self.selected(path, true, metrics) {
-            let name = metric.split('{').next().unwrap_or(metric);
-            let sum = sums.entry(name).or_insert_with(|| vec![ABSENT; at_ms.len()]);
-            let values = self.values(id, skipped);
+        for (_, metric, index) in self.selected(path, true, metrics) {
+            let sum = sums.entry(name_of(metric)).or_insert_with(|| vec![ABSENT; at_ms.len()]);
+            let values = self.since(since_ms).map(|sample| sample.value(index));
             for (sum, value) in sum.iter_mut().zip(values).filter(|(_, value)| *value != ABSENT) {
                 *sum = if *sum == ABSENT { value } else { sum.saturating_add(value) };
             }
@@ -302,37 +245,28 @@ impl History {
         Columns { series: series.collect(), at_ms }
     }
 
-    /// Times of the samples since a time, and the number of samples before it.
-    fn times(&self, since_ms: u64) -> (Vec<u64>, usize) {
-        let mut times: Vec<u64> = self.segments.iter().flat_map(Segment::times).collect();
-        let skipped = times.partition_point(|at| *at < since_ms);
-        (times.split_off(skipped), skipped)
-    }
-
-    /// Values of a series behind the first `skipped` ones.
-    fn values(&self, id: u32, skipped: usize) -> Vec<i64> {
-        let mut values = Vec::new();
-        self.segments.iter().for_each(|segment| segment.values(id, &mut values));
-        values.split_off(skipped)
+    /// Samples since a time.
+    fn since(&self, since_ms: u64) -> impl Iterator<Item = &Sample> {
+        self.samples.range(self.samples.partition_point(|sample| sample.at_ms < since_ms)..)
     }
 
     /// Time and values of the last sample at or before `at_ms`.
     pub(crate) fn at(&self, at_ms: u64) -> Option<(u64, Values<'_>)> {
-        let segment = self.segments.iter().rev().find(|segment| segment.times().any(|time| time <= at_ms))?;
-        let tick = segment.times().take_while(|time| *time <= at_ms).count() - 1;
-        let time = segment.times().nth(tick)?;
+        let sample = self.samples.iter().rfind(|sample| sample.at_ms <= at_ms)?;
         let mut values = Values::new();
-        for (path, names) in &self.names {
-            let metrics = names
-                .iter()
-                .filter_map(|(metric, name)| Some((metric.as_str(), segment.value(name.id, tick)?)));
-            let metrics: HashMap<_, _> = metrics.collect();
-            if !metrics.is_empty() {
-                values.insert(path, metrics);
+        for (path, metric, index) in self.series() {
+            let value = sample.value(index);
+            if value != ABSENT {
+                values.entry(path).or_default().insert(metric, value);
             }
         }
-        Some((time, values))
+        Some((sample.at_ms, values))
     }
+}
+
+/// Name of a metric without its label.
+fn name_of(metric: &str) -> &str {
+    metric.split('{').next().unwrap_or(metric)
 }
 
 #[cfg(test)]

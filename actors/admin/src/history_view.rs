@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     api_error::ApiError,
     handler_context::HandlerContext,
-    history::{ABSENT, LINK_STATES, STATES, Series},
+    history::{ABSENT, LINK_STATES, STATES, STEP_MS, Series},
 };
 use orchestrator_subsystem::wire::ErrorKind;
 
@@ -45,7 +45,7 @@ pub(crate) struct HistoryView {
     /// Path of the child that was asked about.
     path: String,
     series: Vec<ShownSeries>,
-    /// Time between samples, milliseconds; it grows near the memory limit.
+    /// Time between samples, milliseconds.
     step_ms: u64,
 }
 
@@ -102,7 +102,7 @@ pub(crate) async fn history(
         oldest_ms: usage.oldest_ms,
         path,
         series: columns.series.into_iter().map(shown).collect(),
-        step_ms: usage.step_ms,
+        step_ms: STEP_MS,
     }))
 }
 

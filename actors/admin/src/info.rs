@@ -148,7 +148,7 @@ fn history_of(context: &HandlerContext) -> HistoryInfo {
         retention_ms: history::RETENTION_MS,
         samples: usage.samples,
         series: usage.series,
-        step_ms: usage.step_ms,
+        step_ms: history::STEP_MS,
         used_bytes: usage.bytes,
     }
 }

@@ -1,56 +1,24 @@
 //! The file that keeps the history over a planned restart: a mark of the format, the SHA-256 of the rest, and
-//! the history in the format of the crate `postcard`. The mark changes with the stored types.
+//! the history as JSON. The mark changes with the stored types.
 
 use std::{
     fs,
-    io::{self, Read, Write},
-    path::{Path, PathBuf},
+    io::{self, Write},
+    path::Path,
 };
 
-use orchestrator_edge::read_regular;
+use orchestrator_edge::{read_at_most, read_regular};
 use orchestrator_supervise::now_ms;
 use sha2::{Digest, Sha256};
 
-use super::{History, LIMIT_BYTES, Segment};
+use super::{History, LIMIT_BYTES};
 
-const MARK: &[u8; 8] = b"orchist1";
+const MARK: &[u8; 8] = b"orchist2";
+/// Mark of the format before this one.
+const FORMER_MARK: &[u8; 8] = b"orchist1";
 const DIGEST_BYTES: usize = 32;
-/// Maximum length of a file that is read. Numbers take fewer bytes than in memory.
-const FILE_BYTES_MAX: u64 = 2 * LIMIT_BYTES as u64;
-
-/// Reason why a history cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum HistoryFileError {
-    /// The file system refused.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
-    },
-    /// The file is longer than any history.
-    #[error("{} has more than {FILE_BYTES_MAX} bytes", .0.display())]
-    TooLong(PathBuf),
-    /// The mark is missing: another program or another version wrote the file.
-    #[error("{} is not a history of this version", .0.display())]
-    Unknown(PathBuf),
-    /// The checksum does not match: the file was cut off or changed.
-    #[error("{} is damaged: its checksum does not match", .0.display())]
-    Damaged(PathBuf),
-    /// The content does not have the expected form.
-    #[error("{}: {source}", path.display())]
-    Content {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the decoder or encoder.
-        source: postcard::Error,
-    },
-    /// The content has the expected form, but was not recorded: its times lie in the future, or its values
-    /// contradict each other.
-    #[error("{} has times or values that no history has", .0.display())]
-    Impossible(PathBuf),
-}
+/// Maximum length of a file that is read. A value has at most 21 characters, and 8 bytes in memory.
+const FILE_BYTES_MAX: u64 = 3 * LIMIT_BYTES as u64;
 
 /// Writes `history` to `path` in one step: an older file is replaced once the new one is complete. Missing
 /// parent directories are created. Nobody can guess the name of the new file and put a link or a pipe there;
@@ -58,51 +26,48 @@ pub(crate) enum HistoryFileError {
 ///
 /// # Errors
 /// The file cannot be written. An older file is unchanged.
-pub(crate) fn store(history: &History, path: &Path) -> Result<(), HistoryFileError> {
-    let io = |source| HistoryFileError::Io { path: path.to_owned(), source };
-    let body = postcard::to_stdvec(history)
-        .map_err(|source| HistoryFileError::Content { path: path.to_owned(), source })?;
+pub(crate) fn store(history: &History, path: &Path) -> io::Result<()> {
+    let body = serde_json::to_vec(history)?;
     let parent = path.parent().unwrap_or(Path::new(""));
-    let written = fs::create_dir_all(parent).and_then(|()| {
-        let mut file = tempfile::Builder::new().prefix(".history-").tempfile_in(parent)?;
-        file.write_all(MARK)?;
-        file.write_all(&Sha256::digest(&body))?;
-        file.write_all(&body)?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(io::Error::from)
-    });
-    written.map(drop).map_err(io)
+    fs::create_dir_all(parent)?;
+    let mut file = tempfile::Builder::new().prefix(".history-").tempfile_in(parent)?;
+    file.write_all(MARK)?;
+    file.write_all(&Sha256::digest(&body))?;
+    file.write_all(&body)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
 }
 
-/// Reads a history that [`store`] wrote. Returns `None` if there is no file.
+/// Reads a history that [`store`] wrote. Returns `None` if there is no file. A file of the format before is
+/// removed.
 ///
 /// # Errors
 /// The file cannot be read, is damaged, or is not a history of this version.
-pub(crate) fn load(path: &Path) -> Result<Option<History>, HistoryFileError> {
-    let io = |source| HistoryFileError::Io { path: path.to_owned(), source };
+pub(crate) fn load(path: &Path) -> io::Result<Option<History>> {
+    let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidData, why));
     let file = match read_regular(path) {
-        Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(io(error)),
+        file => file?,
     };
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(HistoryFileError::TooLong(path.to_owned()));
+    let bytes = read_at_most(&file, FILE_BYTES_MAX)?;
+    if bytes.starts_with(FORMER_MARK) {
+        fs::remove_file(path)?;
+        return refused("it has the format of an earlier version, and is removed");
     }
-    let rest = bytes.strip_prefix(MARK).ok_or_else(|| HistoryFileError::Unknown(path.to_owned()))?;
-    let (digest, body) =
-        rest.split_at_checked(DIGEST_BYTES).ok_or_else(|| HistoryFileError::Damaged(path.to_owned()))?;
-    if Sha256::digest(body).as_slice() != digest {
-        return Err(HistoryFileError::Damaged(path.to_owned()));
-    }
-    let mut history: History = postcard::from_bytes(body)
-        .map_err(|source| HistoryFileError::Content { path: path.to_owned(), source })?;
-    history.limit = LIMIT_BYTES;
+    let Some(rest) = bytes.strip_prefix(MARK) else {
+        return refused("it is not a history of this version");
+    };
+    let Some((_, body)) = rest
+        .split_at_checked(DIGEST_BYTES)
+        .filter(|(digest, body)| Sha256::digest(body).as_slice() == *digest)
+    else {
+        return refused("it is damaged: its checksum does not match");
+    };
+    let history = History { limit: LIMIT_BYTES, ..serde_json::from_slice(body)? };
     if !history.is_possible(now_ms()) {
-        return Err(HistoryFileError::Impossible(path.to_owned()));
+        return refused("it has times or values that no history has");
     }
-    history.segments.iter_mut().rev().skip(1).for_each(Segment::close);
     Ok(Some(history))
 }
 
@@ -114,13 +79,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::history::tests::tree;
+    use crate::history::{SERIES_MAX, tests::tree};
 
     /// `samples` is their number.
     fn history(samples: u64) -> History {
         let mut history = History::new(LIMIT_BYTES);
         (1..=samples).for_each(|tick| history.record(&tree(2, tick, tick * 5_000)));
         history
+    }
+
+    /// Reason why the file at `path` is refused.
+    fn refusal(path: &Path) -> String {
+        load(path).expect_err("it is refused").to_string()
     }
 
     #[test]
@@ -135,8 +105,7 @@ mod tests {
             history.record(&tree(3, 131, 655_000));
         }
         assert_eq!(after.columns("o", true, &[], 0), before.columns("o", true, &[], 0));
-        assert_eq!(after.series, before.series);
-        assert_eq!(after.samples(), before.samples());
+        assert_eq!(after.usage(), before.usage());
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
     }
 
@@ -145,28 +114,26 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("history");
         let whole = serde_json::to_value(history(130)).unwrap();
-        let future = u64::MAX / 2;
         for (pointer, value) in [
-            ("/step_ms", json!(future)),
-            ("/step_ms", json!(0)),
-            ("/last_ms", json!(future)),
-            ("/series", json!(0)),
-            ("/name_bytes", json!(0)),
-            ("/segments/0/times/1", json!(1)),
-            ("/segments/2/times/9", json!(future)),
-            ("/segments/1/number", json!(0)),
-            ("/segments/1/columns/0/seen", json!(60)),
-            ("/segments/1/columns/0/first_tick", json!(60)),
+            ("/samples/1/at_ms", json!(1)),
+            ("/samples/129/at_ms", json!(u64::MAX / 2)),
+            ("/names/o/child_state", json!(SERIES_MAX)),
+            ("/names/o/child_state", whole["names"]["o"]["child_stuck"].clone()),
         ] {
             let mut changed = whole.clone();
-            *changed.pointer_mut(pointer).unwrap() = value.clone();
+            *changed.pointer_mut(pointer).unwrap() = value;
             store(&serde_json::from_value(changed).unwrap(), &path).unwrap();
-            assert!(matches!(load(&path), Err(HistoryFileError::Impossible(_))), "{pointer} {value}");
+            assert_eq!(refusal(&path), "it has times or values that no history has", "{pointer}");
         }
-        let mut changed = whole;
-        changed["segments"][0]["columns"]["0"]["changes"] = json!(vec![0xff_u8; 16]);
-        store(&serde_json::from_value(changed).unwrap(), &path).unwrap();
-        load(&path).unwrap().expect("a history").columns("o", true, &[], 0);
+    }
+
+    #[test]
+    fn a_file_of_the_former_format_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("history");
+        fs::write(&path, FORMER_MARK).unwrap();
+        assert!(refusal(&path).ends_with("is removed"));
+        assert!(load(&path).unwrap().is_none(), "there is no file");
     }
 
     #[test]
@@ -198,6 +165,6 @@ mod tests {
             assert!(load(&path).is_err(), "{at} bytes are left");
         }
         fs::write(&path, vec![0; FILE_BYTES_MAX as usize + 1]).unwrap();
-        assert!(matches!(load(&path), Err(HistoryFileError::TooLong(_))));
+        assert!(refusal(&path).contains("larger than"));
     }
 }

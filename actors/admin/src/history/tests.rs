@@ -80,34 +80,42 @@ pub(crate) fn tree(children: u64, tick: u64, at_ms: u64) -> TreeSnapshot {
 }
 
 #[test]
-fn the_history_of_500_children_stays_within_the_limit() {
+fn the_oldest_samples_are_removed_at_the_limit() {
     let limit = 8 * 1024 * 1024;
     let mut history = History::new(limit);
-    for tick in 0..720 {
+    let last = 199;
+    for tick in 0..=last {
         let at_ms = 1_000_000 + tick * STEP_MS;
-        if history.is_due(at_ms) {
-            history.record(&tree(500, tick, at_ms));
-            assert!(history.usage().bytes <= limit, "{:?}", history.usage());
-        }
+        history.record(&tree(500, tick, at_ms));
+        assert!(history.usage().bytes <= limit, "{:?}", history.usage());
     }
     let usage = history.usage();
-    assert!(usage.step_ms > STEP_MS, "the resolution is reduced: {usage:?}");
+    let sample = 8 * usage.series;
+    assert!(usage.bytes + 2 * sample > limit, "no sample is removed too early: {usage:?}");
     let columns = history.columns("o/c7", false, &["rows_3".to_owned()], 0);
-    assert!(columns.at_ms[0] < 1_000_000 + 4 * usage.step_ms, "the whole hour is kept: {:?}", columns.at_ms);
-    for (at, value) in columns.at_ms.iter().zip(&columns.series[0].values) {
-        let tick = (at - 1_000_000) / STEP_MS;
-        assert_eq!(*value as u64, tick * 900 + noise(703, tick) % 900, "at {at}");
-    }
+    let kept = last + 1 - columns.at_ms.len() as u64..=last;
+    assert!(*kept.start() > 0, "{usage:?}");
+    let expected: Vec<u64> = kept.clone().map(|tick| 1_000_000 + tick * STEP_MS).collect();
+    assert_eq!((columns.at_ms, usage.oldest_ms), (expected.clone(), Some(expected[0])));
+    let expected: Vec<i64> = kept.map(|tick| (tick * 900 + noise(703, tick) % 900) as i64).collect();
+    assert_eq!(columns.series[0].values, expected);
 }
 
 #[test]
-fn the_history_of_80_children_keeps_its_resolution() {
+fn an_hour_of_5_000_series_is_kept_in_memory_and_in_a_file() {
     let mut history = History::new(LIMIT_BYTES);
+    let children = 5_000 / 23;
     for tick in 0..720 {
-        history.record(&tree(80, tick, tick * STEP_MS));
+        history.record(&tree(children, tick, tick * STEP_MS));
     }
     let usage = history.usage();
-    assert_eq!((usage.step_ms, usage.samples), (STEP_MS, 720), "{usage:?}");
+    assert_eq!((usage.samples, usage.oldest_ms), (720, Some(0)), "{usage:?}");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("history");
+    store(&history, &path).unwrap();
+    let length = std::fs::metadata(&path).unwrap().len();
+    assert!(length < 20_000_000, "{length}");
+    assert_eq!(load(&path).unwrap().expect("a history").usage(), usage);
 }
 
 #[test]
@@ -131,7 +139,7 @@ fn samples_and_names_older_than_an_hour_are_removed() {
     let columns = history.columns("o", true, &["rows_0".to_owned()], 0);
     assert_eq!((columns.series.len(), history.count("o", true, &["rows_0".to_owned()])), (3, 3));
     let kept = columns.at_ms.last().unwrap() - columns.at_ms[0];
-    assert!((RETENTION_MS..RETENTION_MS + 61 * STEP_MS).contains(&kept), "{kept}");
+    assert_eq!(kept, RETENTION_MS);
 }
 
 #[test]
@@ -193,6 +201,9 @@ fn a_past_tree_has_only_the_children_of_that_time() {
     }
     assert!(history.usage().series < before.series, "series of removed children expire");
     assert_eq!(history.names.len(), 2, "paths of removed children expire");
+    history.record(&tree(3, 2_000, 2_000 * STEP_MS));
+    let last = history.samples.back().unwrap();
+    assert_eq!(last.values.len(), before.series, "indices of ended series are used again");
 }
 
 /// A clock that jumps changes the times of all samples, so that their age stays right.
