@@ -5,7 +5,7 @@
 //!
 //! | modules | content |
 //! |---|---|
-//! | crate `orchestrator-producer-rules` | jobs of a stencil, completion of a TCN, lease, wire format of jobs |
+//! | crate `orchestrator-producer-rules` | jobs of a stencil, completion of a TCN, lease, format of jobs |
 //! | `completion` | completed TCNs and their deliveries |
 //! | `executor` | actions of the state machine over a `store`, a `queue` and an `environment` |
 //! | `producer` | the actor |
