@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    ChildSpec, Command, Event, EventKind, EventLog, LABELS_MAX, MetricKind, MetricSnapshot, NodeSnapshot,
-    OTHER_LABEL, Origin, Restart, Strategy, SupervisorSpec, TreeSnapshot,
+    ChildRef, ChildSpec, Command, Event, EventKind, EventLog, LABELS_MAX, Link, MetricKind, MetricSnapshot,
+    NodeSnapshot, OTHER_LABEL, Origin, Restart, Strategy, SupervisorSpec, TreeSnapshot,
     testing::{TestTree, event_after, eventually},
 };
 use orchestrator_text::TEXT_MAX;
@@ -43,6 +43,20 @@ fn the_snapshot_shows_the_specification_and_survives_json() {
             let text = serde_json::to_string(&event).unwrap();
             assert_eq!(serde_json::from_str::<orchestrator_supervise::Event>(&text).unwrap(), event);
         }
+    });
+}
+
+#[test]
+fn a_reference_names_its_child_from_the_start_on_and_over_restarts() {
+    let (mailbox, child) = journaling("a", &Journal::default());
+    let reference = ChildRef::default();
+    assert_eq!((reference.path(), reference.link()), ("", None));
+    TestTree::run(spec(child.reference(&reference)), async |tree| {
+        assert_eq!((reference.path(), reference.link()), ("test/a", None));
+        mailbox.tell(boom()).unwrap();
+        until_incarnation(&tree, "a", 2).await;
+        mailbox.ask(act(|_, cx| cx.vitals().link("redis", "localhost:6379").up()), LONG).await.unwrap();
+        assert!(matches!(reference.link(), Some(Link::Up { .. })));
     });
 }
 
