@@ -17,12 +17,12 @@ mod tests;
 mod top;
 mod why;
 
-use std::{io::Write, path::Path};
+use std::{any::Any, io::Write, path::Path};
 
 use clap::Subcommand;
 use orchestrator_admin::ascii::render;
 use orchestrator_subsystem::{
-    ActorCommand, CommandError, ConfigArguments, Context, OutputFormat, Section,
+    ActorCommand, CommandError, ConfigArguments, Context, OutputFormat,
     redaction::redact,
     wire::{TreeSnapshot, Why, crashes_url, tree_url, why_url},
 };
@@ -40,7 +40,7 @@ use crate::{
     backup,
     config::{Config, Sources},
     state_owner,
-    subsystems::SubsystemCommand,
+    subsystems::{Section, SubsystemCommand},
 };
 
 /// Commands to a running instance.
@@ -238,7 +238,7 @@ async fn request(command: &ClientCommand, client: &Client) -> Result<String, Com
 }
 
 /// Loads the section of the subsystem `only`.
-fn load(arguments: &ConfigArguments, only: &str) -> Result<Section, CommandError> {
+fn load(arguments: &ConfigArguments, only: &str) -> Result<Box<dyn Any>, CommandError> {
     let sources = Sources::new(arguments, Some(only)).announced();
     let config = Config::load(&sources);
     let mut config = config.map_err(|error| CommandError::Config(format!("{error:#}")))?;
@@ -248,7 +248,7 @@ fn load(arguments: &ConfigArguments, only: &str) -> Result<Section, CommandError
         return Err(local(owner.go_on()));
     }
     backup::recover(&config, Some(&sources)).map_err(local)?;
-    let section = config.sections.pop();
+    let section = config.sections.pop().map(Section::into_config);
     section.ok_or_else(|| CommandError::Config(format!("{only}: the configuration has no such section")))
 }
 

@@ -34,7 +34,7 @@ mod value_path;
 
 use anyhow::Result;
 use orchestrator_admin::Binding;
-use orchestrator_subsystem::{Section, redaction::redact};
+use orchestrator_subsystem::redaction::redact;
 
 use self::{
     layers::Layers,
@@ -42,7 +42,7 @@ use self::{
     schema::Schema,
 };
 pub(crate) use self::{layers::Sources, program::ProgramConfig, telemetry::TelemetryConfig};
-use crate::subsystems::{self, SUBSYSTEMS};
+use crate::subsystems::{self, SUBSYSTEMS, Section};
 
 /// The whole configuration of orchestrator.
 #[derive(Debug, Clone, Default, PartialEq)]

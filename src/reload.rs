@@ -1,11 +1,11 @@
 //! Reload of the configuration on SIGHUP: applies the changes that need no restart and logs the others.
 
 use anyhow::{Context, Result};
-use orchestrator_subsystem::section::SectionReload;
 use serde_json::{Map, Value};
 
 use crate::{
     config::{Config, Sources},
+    subsystems::SectionReload,
     telemetry::LogFilter,
     topology,
 };

@@ -1,32 +1,220 @@
 //! The list of subsystems, in the order of their start and in output.
 
-use std::ffi::OsString;
+#![cfg_attr(
+    not(any(
+        feature = "queue",
+        feature = "provenance",
+        feature = "ingester",
+        feature = "producer",
+        feature = "catalog"
+    )),
+    allow(unused, unreachable_code, reason = "a build without a subsystem has nothing to match")
+)]
+
+use std::{any::Any, ffi::OsString, path::PathBuf};
 
 use anyhow::Context as _;
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand, error::ErrorKind};
 use orchestrator_subsystem::{
-    AnySubsystem, CommandError, Context, Exchange, Original, OriginalContext, Section,
+    BackupSet, Branch, CommandError, Context, Exchange, Original, OriginalContext, ProgressSource, Subsystem,
+    entry::{self, BoxError},
 };
+use orchestrator_supervise::ChildSpec;
+use schemars::{Schema, SchemaGenerator};
+use serde_json::Value;
+
+/// Applies the changes of the second section that need no restart to the first, and returns their keys.
+pub(crate) type SectionReload = Box<dyn FnMut(&mut Section, &Section) -> Vec<String>>;
 
 macro_rules! subsystems {
-    ($($feature:literal => $subsystem:expr,)*) => {
+    ($($feature:literal => $name:ident($subsystem:ty),)*) => {
+        /// A subsystem of this build.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Entry {
+            $(#[cfg(feature = $feature)] $name,)*
+        }
+
+        /// The section of a configured subsystem.
+        #[derive(Debug, Clone, PartialEq)]
+        pub(crate) enum Section {
+            $(#[cfg(feature = $feature)] $name(<$subsystem as Subsystem>::Config),)*
+        }
+
         /// Subsystems of this build.
-        pub(crate) static SUBSYSTEMS: &[&dyn AnySubsystem] = &[$(#[cfg(feature = $feature)] &$subsystem,)*];
+        pub(crate) static SUBSYSTEMS: &[Entry] = &[$(#[cfg(feature = $feature)] Entry::$name,)*];
         /// Names of all subsystems and of their Cargo features, including those that this build leaves out.
         pub(crate) const NAMES: &[&str] = &[$($feature,)*];
+
+        /// `$body`, with `$type` as the type of the subsystem `$entry`.
+        macro_rules! entry {
+            ($entry:expr, $type:ident => $body:expr) => {
+                match $entry {
+                    $(#[cfg(feature = $feature)] Entry::$name => {
+                        type $type = $subsystem;
+                        $body
+                    })*
+                }
+            };
+        }
+
+        /// `$body`, with `$type` as the type of the subsystem of `$section`, and its `$config`.
+        macro_rules! section {
+            ($section:expr, $type:ident, $config:ident => $body:expr) => {
+                match *$section {
+                    $(#[cfg(feature = $feature)] Section::$name(ref $config) => {
+                        #[allow(dead_code, reason = "a body may need the configuration alone")]
+                        type $type = $subsystem;
+                        $body
+                    })*
+                }
+            };
+        }
+
+        impl Entry {
+            /// Reads the section. None if it configures nothing.
+            pub(crate) fn section(self, value: Value) -> Result<Option<Section>, serde_json::Error> {
+                Ok(match self {
+                    $(#[cfg(feature = $feature)] Self::$name => {
+                        let config = serde_json::from_value(value)?;
+                        <$subsystem>::is_configured(&config).then_some(Section::$name(config))
+                    })*
+                })
+            }
+
+            /// Section for `--only` if the configuration has none.
+            pub(crate) fn default_section(self) -> Result<Section, String> {
+                match self {
+                    $(#[cfg(feature = $feature)] Self::$name => <$subsystem>::default_config().map(Section::$name),)*
+                }
+            }
+
+            /// Reads the command line of the replaced program `name`. None if it is another subsystem's.
+            fn drop_in_section(
+                self,
+                name: &str,
+                matches: &ArgMatches,
+                context: &mut OriginalContext,
+            ) -> Option<Result<Section, BoxError>> {
+                match self {
+                    $(#[cfg(feature = $feature)] Self::$name => {
+                        let config = entry::drop_in_config::<$subsystem>(name, matches, context)?;
+                        Some(config.map(Section::$name))
+                    })*
+                }
+            }
+        }
+
+        impl Section {
+            fn config_mut(&mut self) -> &mut dyn Any {
+                match *self {
+                    $(#[cfg(feature = $feature)] Self::$name(ref mut config) => config,)*
+                }
+            }
+        }
     };
 }
 
 subsystems! {
-    "queue" => orchestrator_queue::Queue,
-    "provenance" => orchestrator_provenance::Provenance,
-    "ingester" => orchestrator_ingester::Ingesters,
-    "producer" => orchestrator_producer::Producer,
-    "catalog" => orchestrator_catalog::Catalogs,
+    "queue" => Queue(orchestrator_queue::Queue),
+    "provenance" => Provenance(orchestrator_provenance::Provenance),
+    "ingester" => Ingester(orchestrator_ingester::Ingesters),
+    "producer" => Producer(orchestrator_producer::Producer),
+    "catalog" => Catalog(orchestrator_catalog::Catalogs),
+}
+
+impl Entry {
+    /// Name of the section, the feature, the branch of the tree and the commands.
+    pub(crate) fn name(self) -> &'static str {
+        entry!(self, S => S::NAME)
+    }
+
+    /// True if the subsystem runs when no subsystem is configured.
+    pub(crate) fn runs_by_default(self) -> bool {
+        entry!(self, S => S::RUNS_BY_DEFAULT)
+    }
+
+    /// Programs whose configuration `config init` takes over.
+    pub(crate) fn originals(self) -> &'static [Original] {
+        entry!(self, S => S::ORIGINALS)
+    }
+
+    /// JSON schema of the section.
+    pub(crate) fn schema(self, generator: &mut SchemaGenerator) -> Schema {
+        entry!(self, S => entry::schema::<S>(generator))
+    }
+
+    fn add_commands(self, program: Command) -> Command {
+        entry!(self, S => entry::add_commands::<S>(program))
+    }
+
+    fn add_drop_ins(self, parent: Command) -> Command {
+        entry!(self, S => <S as Subsystem>::DropIn::augment_subcommands(parent))
+    }
+}
+
+/// What a method of the same name of [`Subsystem`] tells about the configuration.
+impl Section {
+    /// Name of the section, the branch of the tree and the commands.
+    pub(crate) fn name(&self) -> &'static str {
+        section!(self, S, _config => S::NAME)
+    }
+
+    fn config(&self) -> &dyn Any {
+        section!(self, S, config => config)
+    }
+
+    /// Includes secrets.
+    pub(crate) fn to_json(&self) -> Result<Value, serde_json::Error> {
+        section!(self, S, config => serde_json::to_value(config))
+    }
+
+    pub(crate) fn check(&self) -> Vec<String> {
+        section!(self, S, config => S::check(config))
+    }
+
+    pub(crate) fn preflight(&self) -> Result<(), BoxError> {
+        section!(self, S, config => Ok(S::preflight(config)?))
+    }
+
+    pub(crate) fn branch(&self, exchange: &mut Exchange) -> Result<(ChildSpec, SectionReload), BoxError> {
+        section!(self, S, config => {
+            let Branch { spec, mut reload } = S::branch(config, exchange)?;
+            let reload = move |running: &mut Section, fresh: &Section| {
+                let configs = running.config_mut().downcast_mut().zip(fresh.config().downcast_ref());
+                configs.map(|(running, fresh)| reload(running, fresh)).unwrap_or_default()
+            };
+            Ok((spec, Box::new(reload)))
+        })
+    }
+
+    /// Boxes the configuration, for commands; its type is [`Subsystem::Config`].
+    pub(crate) fn into_config(self) -> Box<dyn Any> {
+        section!(&self, S, config => Box::new(config.clone()))
+    }
+
+    fn offers_jobs(&self) -> bool {
+        section!(self, S, config => S::offers_jobs(config))
+    }
+
+    pub(crate) fn state_dir(&self) -> Option<PathBuf> {
+        section!(self, S, config => S::state_dir(config))
+    }
+
+    pub(crate) fn files_to_back_up(&self) -> BackupSet {
+        section!(self, S, config => S::files_to_back_up(config))
+    }
+
+    pub(crate) fn greeting(&self) -> String {
+        section!(self, S, config => S::greeting(config))
+    }
+
+    pub(crate) fn progress(&self) -> Option<ProgressSource> {
+        section!(self, S, config => S::progress(config))
+    }
 }
 
 /// None if this build does not have it.
-pub(crate) fn find(name: &str) -> Option<&'static dyn AnySubsystem> {
+pub(crate) fn find(name: &str) -> Option<Entry> {
     SUBSYSTEMS.iter().copied().find(|subsystem| subsystem.name() == name)
 }
 
@@ -44,13 +232,13 @@ pub(crate) fn exchange(sections: &[Section]) -> Exchange {
 /// A command of a subsystem: `orchestrator NAME ..`.
 #[derive(Clone)]
 pub(crate) struct SubsystemCommand {
-    subsystem: &'static dyn AnySubsystem,
+    subsystem: Entry,
     matches: ArgMatches,
 }
 
 impl SubsystemCommand {
     pub(crate) async fn run(&self, context: &mut Context<'_>) -> Result<(), CommandError> {
-        self.subsystem.run(&self.matches, context).await
+        entry!(self.subsystem, S => entry::run::<S>(&self.matches, context).await)
     }
 }
 
@@ -132,7 +320,7 @@ impl Subcommand for SubsystemCommand {
 impl FromArgMatches for DropIn {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let (name, _) = subcommand(matches)?;
-        // `AnySubsystem::drop_in_section` expects the matches of `as`.
+        // `Entry::drop_in_section` expects the matches of `as`.
         Ok(Self { name: name.to_owned(), matches: matches.clone() })
     }
 

@@ -3,12 +3,12 @@
 use std::{path::PathBuf, time::Duration};
 
 use orchestrator_admin::{AdminConfig, ProgramInfo};
-use orchestrator_subsystem::{BackupSet, ProgressSource, section::SectionReload};
+use orchestrator_subsystem::{BackupSet, ProgressSource};
 use orchestrator_supervise::{Backoff, Limits, Strategy, SupervisorSpec};
 
 use crate::{
     config::Config,
-    subsystems::{self, SUBSYSTEMS},
+    subsystems::{self, SUBSYSTEMS, SectionReload},
 };
 
 /// Name of the root supervisor, the first segment of every path.

@@ -13,16 +13,14 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use orchestrator_subsystem::{
-    AnySubsystem, Original, OriginalContext, OriginalFile, Section, redaction::redact,
-};
+use orchestrator_subsystem::{Original, OriginalContext, OriginalFile, redaction::redact};
 use orchestrator_text::sanitize_to;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use self::{commented::Document, files::persist, secret_files::SecretFile};
 use super::{Config, Sources, report::one_line, schema::Schema};
-use crate::subsystems::{self, SUBSYSTEMS};
+use crate::subsystems::{self, Entry, SUBSYSTEMS, Section};
 
 /// Arguments of `config init`.
 #[derive(Debug, Clone, Args)]
@@ -132,7 +130,7 @@ fn draft(
 }
 
 /// Finds a replaced program by its name.
-fn find(program: &str) -> Result<(&'static dyn AnySubsystem, &'static Original)> {
+fn find(program: &str) -> Result<(Entry, &'static Original)> {
     let all = || {
         SUBSYSTEMS
             .iter()
@@ -146,7 +144,7 @@ fn find(program: &str) -> Result<(&'static dyn AnySubsystem, &'static Original)>
     })
 }
 
-fn default_section(subsystem: &dyn AnySubsystem, original: &Original) -> Result<Section> {
+fn default_section(subsystem: Entry, original: &Original) -> Result<Section> {
     if original.example.is_empty() {
         return subsystem.default_section().map_err(anyhow::Error::msg);
     }
@@ -157,7 +155,7 @@ fn default_section(subsystem: &dyn AnySubsystem, original: &Original) -> Result<
 /// Translates the program's configuration file.
 fn section_of(
     file: &Path,
-    subsystem: &dyn AnySubsystem,
+    subsystem: Entry,
     original: &Original,
     context: &mut OriginalContext,
 ) -> Result<Section> {

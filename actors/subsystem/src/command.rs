@@ -1,6 +1,6 @@
 //! Context and errors of a subsystem's commands.
 
-use std::{future::Future, io::Write, path::PathBuf, pin::Pin};
+use std::{any::Any, future::Future, io::Write, path::PathBuf, pin::Pin};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, error::ErrorKind as ClapErrorKind};
 use orchestrator_supervise::TreeSnapshot;
@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::{
     output::{OutputFormat, escape_lines, escape_strings},
-    section::Section,
     verb::{AnyVerb, Verb},
     wire::{ErrorBody, console_url, tree_url},
 };
@@ -38,8 +37,8 @@ pub trait Instance {
     fn unexpected_response(&self, reason: String) -> CommandError;
 }
 
-/// Loads the section of the named subsystem, as `--only` would.
-pub type LoadSection<'a> = &'a dyn Fn(&ConfigArguments, &str) -> Result<Section, CommandError>;
+/// Loads the section of the named subsystem, as `--only` would: its `Subsystem::Config`.
+pub type LoadSection<'a> = &'a dyn Fn(&ConfigArguments, &str) -> Result<Box<dyn Any>, CommandError>;
 
 /// Everything that a command can use.
 pub struct Context<'a> {

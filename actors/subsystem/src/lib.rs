@@ -8,7 +8,7 @@
 //! | Module | |
 //! |---|---|
 //! | [`mod@subsystem`] | the trait that a crate implements |
-//! | [`any_subsystem`], [`section`] | type-erased forms of a subsystem and of its section |
+//! | [`mod@entry`] | what the list of subsystems does with each of them |
 //! | [`mod@verb`], [`mod@verbs`], [`route`], [`text`] | verbs of consoles, and the text of their answers |
 //! | [`until`] | end of a pause |
 //! | [`command`] | context and errors of a command |
@@ -21,17 +21,16 @@
 //! | [`yaml`], [`percent`] | configuration files and addresses of the replaced programs |
 
 pub mod actor_command;
-pub mod any_subsystem;
 pub mod backup_set;
 pub mod columns;
 pub mod command;
+pub mod entry;
 pub mod original;
 pub mod output;
 pub mod percent;
 pub mod period;
 pub mod redaction;
 pub mod route;
-pub mod section;
 pub mod subsystem;
 pub mod text;
 pub mod until;
@@ -45,14 +44,12 @@ pub use orchestrator_exchange::Exchange;
 
 pub use crate::{
     actor_command::ActorCommand,
-    any_subsystem::AnySubsystem,
     backup_set::{BackupFile, BackupKind, BackupSet},
     command::{CommandError, ConfigArguments, Context, Instance, NoCommand},
     original::{Original, OriginalContext, OriginalFile},
     output::OutputFormat,
     period::Period,
-    section::{ProgressSource, Section},
-    subsystem::{Branch, Subsystem},
+    subsystem::{Branch, ProgressSource, Subsystem},
     until::{Until, parse_duration, time_zone, until_text},
     verb::{Answered, Verb},
     verbs::{VerbCommand, Verbs},

@@ -4,7 +4,7 @@ use std::{error::Error, fmt, path::PathBuf};
 
 use clap::Subcommand;
 use orchestrator_exchange::Exchange;
-use orchestrator_supervise::ChildSpec;
+use orchestrator_supervise::{ChildSpec, MetricSnapshot};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -12,7 +12,6 @@ use crate::{
     backup_set::BackupSet,
     command::{CommandError, Context},
     original::{Original, OriginalContext},
-    section::ProgressSource,
     verbs::VerbCommand,
 };
 
@@ -141,14 +140,29 @@ pub trait Subsystem: Send + Sync + 'static {
     }
 }
 
+/// Source of the progress line: a child with finite work and the metrics to show.
+#[derive(Debug, Clone)]
+pub struct ProgressSource {
+    /// Path of the child, without the root.
+    pub child: &'static str,
+    /// True if the process exits once that child has ended and no other subsystem runs.
+    pub ends: bool,
+    /// Name of the counter whose rate the line shows.
+    pub counter: &'static str,
+    /// Formats the line from the child's metrics and the counter's rate per second.
+    pub line: fn(metrics: &[MetricSnapshot], per_second: i64) -> String,
+}
+
 /// Applies the changes of the second configuration that need no restart, copies them into the first, and
 /// returns their keys.
-type Reload<C> = Box<dyn FnMut(&mut C, &C) -> Vec<String>>;
+pub type Reload<C> = Box<dyn FnMut(&mut C, &C) -> Vec<String>>;
 
 /// A branch of the tree with the function that reloads its configuration.
 pub struct Branch<C> {
-    pub(crate) spec: ChildSpec,
-    pub(crate) reload: Reload<C>,
+    /// Specification of the branch.
+    pub spec: ChildSpec,
+    /// Reload of the configuration.
+    pub reload: Reload<C>,
 }
 
 impl<C> From<ChildSpec> for Branch<C> {

@@ -1,14 +1,17 @@
 //! TOML text of a configuration: every key of the schema with its description, commented out unless its value
 //! differs from the default.
 
-use orchestrator_subsystem::{Section, redaction::redact};
+use orchestrator_subsystem::redaction::redact;
 use serde_json::{Map, Value, json};
 use toml::Value as Toml;
 
-use crate::config::{
-    print::{toml_key, toml_value},
-    report::one_line,
-    schema::Rule,
+use crate::{
+    config::{
+        print::{toml_key, toml_value},
+        report::one_line,
+        schema::Rule,
+    },
+    subsystems::Section,
 };
 
 /// Width of comments, in characters.

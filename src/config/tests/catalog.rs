@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::{Config, Sources};
+use crate::subsystems::Section;
 
 const FILE: &str = r#"
 [[catalog]]
@@ -133,13 +134,9 @@ fn a_token_is_accepted_and_never_shown() {
         .replace("{ n = 1,", "{ n = 1, token = \"$token\",");
     let file = tempfile::NamedTempFile::new().unwrap();
     let config = Config::load(&sources(&file, &text, &[], &[])).unwrap();
-    assert_eq!(
-        config.sections[0]
-            .get::<orchestrator_catalog::Catalogs>()
-            .and_then(|catalogs| catalogs[0].token.as_ref())
-            .map(orchestrator_catalog::PlainToken::reveal),
-        Some("s3cret")
-    );
+    let Section::Catalog(catalogs) = &config.sections[0] else { panic!("{config:?}") };
+    let token = catalogs[0].token.as_ref().map(orchestrator_catalog::PlainToken::reveal);
+    assert_eq!(token, Some("s3cret"));
 
     let printed = Config::print_effective(&sources(&file, &text, &[], &[])).unwrap();
     assert!(printed.contains("\ntoken = \"***\"  # "), "{printed}");

@@ -2,17 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use orchestrator_catalog::Catalogs;
-use orchestrator_ingester::{Ingesters, OnFinished};
-use orchestrator_producer::Producer;
-use orchestrator_provenance::Provenance;
-use orchestrator_queue::Queue;
-use orchestrator_subsystem::Section;
+use orchestrator_ingester::OnFinished;
 
 use super::{
     super::{Config, schema::Schema},
     collect_keys,
 };
+use crate::subsystems::Section;
 
 /// True if `line`, below the header `section`, is an example: a key without a default, or with one that TOML
 /// cannot express.
@@ -144,31 +140,28 @@ fn the_commented_configuration_shows_the_defaults() {
     let hooks = std::mem::take(&mut shown.program.hook);
     assert_eq!(hooks, [orchestrator_hooks::HookConfig { name: "failures".to_owned(), ..Default::default() }]);
     let at = section(&shown, "queue");
-    let mut queue = shown.sections[at].get::<Queue>().unwrap().clone();
+    let Section::Queue(queue) = &mut shown.sections[at] else { panic!("another section") };
     assert_eq!(queue.limit.drain(..).map(|limit| limit.in_flight).collect::<Vec<_>>(), [2]);
     assert_eq!(queue.expect.drain(..).map(|expected| expected.fetcher).collect::<Vec<_>>(), ["github"]);
-    shown.sections[at] = Section::new::<Queue>(queue);
     let at = section(&shown, "ingester");
-    let mut ingesters = shown.sections[at].get::<Ingesters>().unwrap().clone();
+    let Section::Ingester(ingesters) = &mut shown.sections[at] else { panic!("another section") };
     assert_eq!(ingesters[0].stream.drain(..).count(), 1);
     assert_eq!(ingesters[0].on_finished.take(), Some(OnFinished::default()));
     assert_eq!(std::mem::take(&mut ingesters[0].name), "eiger-ingester");
-    shown.sections[at] = Section::new::<Ingesters>(ingesters);
     let at = section(&shown, "catalog");
-    let mut catalogs = shown.sections[at].get::<Catalogs>().unwrap().clone();
+    let Section::Catalog(catalogs) = &mut shown.sections[at] else { panic!("another section") };
     let rules = std::mem::take(&mut catalogs[0].rule);
     let rule = orchestrator_catalog::RuleConfig { name: "convert".to_owned(), ..Default::default() };
     assert_eq!(rules, [rule]);
     assert_eq!(std::mem::take(&mut catalogs[0].name), "lab");
     assert!(std::mem::take(&mut catalogs[0].base).ends_with("/ermrest/catalog/1"));
-    shown.sections[at] = Section::new::<Catalogs>(catalogs);
     let defaults = Config {
         sections: vec![
-            Section::new::<Queue>(Default::default()),
-            Section::new::<Provenance>(Default::default()),
-            Section::new::<Ingesters>(vec![Default::default()]),
-            Section::new::<Producer>(Default::default()),
-            Section::new::<Catalogs>(vec![Default::default()]),
+            Section::Queue(Default::default()),
+            Section::Provenance(Default::default()),
+            Section::Ingester(vec![Default::default()]),
+            Section::Producer(Default::default()),
+            Section::Catalog(vec![Default::default()]),
         ],
         ..Config::default()
     };
