@@ -100,9 +100,11 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "orchestrator-text",
         ],
     ),
+    ("orchestrator-catalog-rules", &["orchestrator-text"]),
     (
         "orchestrator-catalog",
         &[
+            "orchestrator-catalog-rules",
             "orchestrator-edge",
             "orchestrator-exchange",
             "orchestrator-subsystem",

@@ -2,28 +2,25 @@
 //! loop waits for everything, so that leases are renewed while handlers run, and handlers run while
 //! the server is unavailable.
 
+mod claims;
 mod confirm;
 mod next;
 mod outage;
-mod poll;
 mod poll_request;
 mod poll_state;
-mod renew;
+mod poller;
 mod request;
-mod settle;
+mod rule_cx;
+mod settler;
 #[cfg(test)]
 mod tests;
 mod unconfirmed_claim;
 mod unknown_settlements;
 
-use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    rc::Rc,
-    sync::Arc,
-    time::Duration,
-};
+use std::{rc::Rc, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
+use orchestrator_catalog_rules::{definition::Guard, rule::Rule};
 use orchestrator_supervise::StopToken;
 use tokio::{
     sync::watch,
@@ -32,19 +29,19 @@ use tokio::{
 
 pub(crate) use self::confirm::read;
 use self::{
+    claims::Claims,
     outage::Outage,
     poll_state::PollState,
+    poller::Poller,
     request::{HandlerRun, Next, RequestResult},
-    unconfirmed_claim::UnconfirmedClaim,
+    rule_cx::RuleCx,
+    settler::Settler,
 };
 use crate::{
-    claimed_rows::ClaimedRows,
-    config::Guard,
-    deferred_rows::DeferredRows,
+    config::RuleConfig,
     edge::handlers::Planner,
     handler::Handler,
     polling::{PollIntervals, Polling},
-    rule::Rule,
     service::Service,
     state_change::StateChange,
     status::StatusReporter,
@@ -88,44 +85,19 @@ pub(crate) struct Triggers {
     pub paused: bool,
 }
 
-/// Agent of one rule.
+/// Agent of one rule. It sends what `poller`, `claims` and `settler` decide on, runs the handlers, and stops.
 pub(crate) struct Agent<S, H> {
-    rule: Rc<Rule>,
-    context: AgentContext<S>,
-    /// Longest delay between two attempts, as configured for all links.
-    retry_max: Duration,
+    cx: Rc<RuleCx>,
+    service: S,
     handler: Rc<H>,
-    planner: Option<Rc<Planner>>,
-    reporter: StatusReporter,
-    polling: Polling,
-    poll_state: PollState,
-    rows: ClaimedRows,
-    /// Cancels the handler of a lost row.
-    cancels: HashMap<u64, StopToken>,
-    /// Rows that are not claimed for a while.
-    deferred: DeferredRows,
-    /// A recurring row was logged, and some row has been deferred ever since.
-    recurrence_logged: bool,
-    /// Reasons of the rows that are dead once that is written.
-    dead_reasons: BTreeMap<u64, String>,
-    /// Claims whose write had an unknown outcome.
-    unconfirmed: VecDeque<UnconfirmedClaim>,
-    /// Rows of the next write. Halved while a rejected row is isolated.
-    batch: usize,
-    /// Largest write that the server accepts, in rows.
-    batch_max: usize,
+    poller: Poller,
+    claims: Claims,
+    settler: Settler,
     last_was_write: bool,
-    /// Settlements that are ready before are written together.
-    collect_until: Option<Instant>,
-    /// Moving average of handlers' durations.
-    handler_time: Option<Duration>,
-    read_outage: Outage,
-    write_outage: Outage,
-    /// Failures of the program that plans claims.
-    plan_outage: Outage,
-    parked: Option<(String, Instant)>,
     paused: bool,
     retiring: bool,
+    /// Time that running handlers get after a stop.
+    grace: Duration,
     /// Time at which running handlers are cancelled; set by a stop.
     grace_ends: Option<Instant>,
     /// Requests the stop.
@@ -134,9 +106,10 @@ pub(crate) struct Agent<S, H> {
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     pub(crate) fn new(
-        rule: Rc<Rule>,
+        config: &RuleConfig,
+        rule: Rule,
         context: AgentContext<S>,
-        handler: Rc<H>,
+        handler: H,
         reporter: StatusReporter,
         retry_max: Duration,
     ) -> Self {
@@ -147,41 +120,30 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         let now = context.clock.now();
         let candidates = changes(rule.query(now, 0), rule.update().to_owned(), rule.guard == Guard::IfMatch);
         let held_rows = rule.held_query().map(|query| changes(query, rule.take_over(), false));
-        let (batch, backoff_factor) = (context.max_batch, context.backoff_factor);
+        let AgentContext { service, clock, agent, max_batch, intervals, backoff_factor, grace, .. } = context;
+        let cx = Rc::new(RuleCx { rule, config: config.clone(), clock, agent, retry_max, reporter });
+        let outage = || Outage::new(backoff_factor, retry_max);
+        let state = PollState::new(candidates, held_rows);
         Self {
-            polling: Polling::new(context.intervals),
-            poll_state: PollState::new(candidates, held_rows),
-            deferred: DeferredRows::new(rule.backoff),
-            recurrence_logged: false,
-            dead_reasons: BTreeMap::new(),
-            rule,
-            context,
-            retry_max,
-            handler,
-            planner: None,
-            reporter,
-            rows: ClaimedRows::default(),
-            cancels: HashMap::new(),
-            unconfirmed: VecDeque::new(),
-            batch,
-            batch_max: batch,
+            service,
+            handler: Rc::new(handler),
+            poller: Poller::new(cx.clone(), Polling::new(intervals), state, outage()),
+            claims: Claims::new(cx.clone()),
+            settler: Settler::new(cx.clone(), max_batch, outage()),
+            cx,
             last_was_write: false,
-            collect_until: None,
-            handler_time: None,
-            read_outage: Outage::new(backoff_factor, retry_max),
-            write_outage: Outage::new(backoff_factor, retry_max),
-            plan_outage: Outage::new(1.0, retry_max),
-            parked: None,
             paused: false,
             retiring: false,
+            grace,
             grace_ends: None,
             stop: StopToken::new(),
         }
     }
 
     #[must_use]
-    pub(crate) fn planner(self, planner: Option<Planner>) -> Self {
-        Self { planner: planner.map(Rc::new), ..self }
+    pub(crate) fn planner(mut self, planner: Option<Planner>) -> Self {
+        self.poller.planner = planner.map(Rc::new);
+        self
     }
 
     /// Runs until `stop` (running handlers get the grace period, other rows are released) or until
@@ -205,7 +167,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
             if pending_request.is_none() {
                 match self.next_request(now) {
                     Next::Request(next) => {
-                        self.polling.request_started();
+                        self.poller.polling.request_started();
                         pending_request = Some(next);
                     }
                     Next::Wait(until) => deadline = [deadline, until].into_iter().flatten().min(),
@@ -222,7 +184,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                     pending_request = None;
                     self.handle_result(result);
                 }
-                Some((id, outcome, span)) = handler_runs.next(), if !handler_runs.is_empty() => self.handler_finished(id, outcome, span),
+                Some((id, outcome, span)) = handler_runs.next(), if !handler_runs.is_empty() => self.claims.handler_finished(id, outcome, span),
                 () = stop.cancelled(), if self.grace_ends.is_none() => self.begin_stop(Instant::now()),
                 () = retire.cancelled(), if !self.retiring => self.retiring = true,
                 _ = triggers.changed(), if self.grace_ends.is_none() => {}
@@ -236,7 +198,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 impl<S, H> Agent<S, H> {
     /// Reports the rows that a stop could not release.
     fn give_up(&self) {
-        let (rule, rows) = (&self.rule.name, self.rows.len());
+        let (rule, rows) = (&self.cx.rule.name, self.claims.rows.len());
         tracing::warn!(rule, rows, "the server does not answer: rows are left to their leases");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use orchestrator_catalog_rules::{path, rule::Rule};
 use orchestrator_edge::amqp::Broker;
 use orchestrator_supervise::ChildSpec;
 
@@ -9,8 +10,7 @@ use crate::{
     MAX_RULES,
     config::{CatalogConfig, RuleConfig},
     edge::http::CatalogEndpoint,
-    notify_agent, path,
-    rule::Rule,
+    notify_agent,
 };
 
 /// Returns every problem of the configuration that the schema cannot express. Each text begins with
@@ -60,7 +60,7 @@ fn of_catalog(config: &CatalogConfig) -> Vec<String> {
         problems.extend(paths(rule).map(|text| format!("{at}.{text}")));
         let errors = match rule.notify_only {
             true => notify_agent::problems(rule),
-            false => Rule::new(rule).err().unwrap_or_default(),
+            false => Rule::new(&rule.definition()).err().unwrap_or_default(),
         };
         problems.extend(errors.into_iter().map(|text| format!("{at}.{text}")));
         problems.extend(rule.plan.check().into_iter().map(|text| format!("{at}.{text}")));

@@ -8,15 +8,16 @@ use std::{
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use orchestrator_catalog_rules::{
+    cell::Cell,
+    outcome_kind::OutcomeKind,
+    path::keys_of,
+    rows::{Row, body_of, key, rows},
+    rule::Settlement,
+};
 use tokio::time::Instant;
 
-use crate::{
-    cell::Cell,
-    handler::{Row, Task},
-    outcome_kind::OutcomeKind,
-    rule::Settlement,
-    state_change::{body_of, key, keys_of, rows},
-};
+use crate::handler::Task;
 
 #[derive(Debug, Clone)]
 pub(crate) struct ClaimedRow {

@@ -2,13 +2,18 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
+use orchestrator_catalog_rules::definition::{ClaimConfig, Definition};
 use orchestrator_subsystem::Period;
 use orchestrator_supervise::Backoff;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{handler_config::HandlerConfig, plan_config::PlanConfig, polling::PollIntervals};
+use crate::{
+    handler_config::{HandlerConfig, HandlerKind},
+    plan_config::{PlanConfig, PlanKind},
+    polling::PollIntervals,
+};
 
 /// A catalog on an ERMrest server, with the rules for its rows. There may be several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -178,30 +183,6 @@ pub struct RuleConfig {
     pub expect_every: Option<Period>,
 }
 
-/// `claim` of a rule.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ClaimConfig {
-    /// Protection against two agents claiming the same row.
-    pub guard: Guard,
-    /// Columns that a claim writes: `state = "claimed"`, `claimed_by = "$token"`, `lease_until =
-    /// "$now+15m"`.
-    pub set: BTreeMap<String, Value>,
-}
-
-/// Protection against two agents claiming the same row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Guard {
-    /// Each row is written only if it is unchanged since it was read (CONTRACT CP08). Competing
-    /// agents share the rows.
-    #[default]
-    RowCas,
-    /// Nothing is written if anything in the catalog has changed, as with the original
-    /// (CONTRACT CP09).
-    IfMatch,
-}
-
 /// `backoff` of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -282,6 +263,32 @@ impl BackoffConfig {
         Backoff {
             first: Duration::from_millis(self.first_ms.into()),
             max: Duration::from_millis(self.max_ms.into()),
+        }
+    }
+}
+
+impl RuleConfig {
+    /// The part that the rule's requests follow from.
+    pub(crate) fn definition(&self) -> Definition {
+        Definition {
+            name: self.name.clone(),
+            table: self.table.clone(),
+            filter: self.filter.clone(),
+            query: self.query.clone(),
+            update: self.update.clone(),
+            key: self.key.clone(),
+            sort: self.sort.clone(),
+            limit: self.limit,
+            lease_secs: self.lease_secs,
+            attempts_column: self.attempts_column.clone(),
+            max_attempts: self.max_attempts,
+            claim: self.claim.clone(),
+            planned: (self.plan.kind != PlanKind::None).then(|| self.plan.columns.clone()),
+            done: self.done.clone(),
+            fail: self.fail.clone(),
+            dead: self.dead.clone(),
+            is_handled: self.handler.kind != HandlerKind::None,
+            fails_with_result: self.handler.kind == HandlerKind::Queue,
         }
     }
 }

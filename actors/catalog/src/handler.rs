@@ -1,13 +1,7 @@
 //! Interface to what processes claimed rows.
 
-use std::collections::BTreeMap;
-
+use orchestrator_catalog_rules::rows::Row;
 use orchestrator_supervise::StopToken;
-
-use crate::cell::Cell;
-
-/// A row of the catalog.
-pub type Row = BTreeMap<String, Cell>;
 
 /// A claimed row to be processed.
 #[derive(Debug, Clone, PartialEq)]

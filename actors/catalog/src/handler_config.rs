@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
+use orchestrator_catalog_rules::{outcome_kind::ExitCodes, text_template::TextTemplate};
 use orchestrator_edge::{
     http::{Target, Webhook, plain_headers},
     process::{EnvValue, Environment},
@@ -12,9 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     edge::handlers::{AnyHandler, Command, REASON_KEPT},
-    outcome_kind::ExitCodes,
     queue_handler::QueueHandler,
-    text_template::TextTemplate,
 };
 
 /// Handler of a rule's rows. Keys of another kind are refused.

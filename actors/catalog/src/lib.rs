@@ -4,19 +4,16 @@
 //! requests, claims and change notices. [`child_spec`] builds its supervision tree. `CONTRACT.md`
 //! beside this crate lists its rules by number.
 //!
-//! Pure logic: `path` and `template` build requests, `rule` is a compiled rule,
+//! Pure logic: the crate `orchestrator-catalog-rules` compiles a rule to its requests and values;
 //! `state_change` reads, plans and writes conditionally, `polling` decides when to poll,
-//! `claimed_rows` and `deferred_rows` keep track of rows, `answer` and `outcome_kind`
-//! interpret handlers. `agent` runs one rule over a `service` in a child of its own, limited by
-//! a `priority_semaphore`; `notify_agent` runs a rule that only starts a program. `poller` is the actor
-//! CatalogPoller: it adds and removes the rules' children and answers operators. The rules take notices
-//! from `edge::notices` and decide themselves when they poll. Everything that talks to other processes
-//! is under `edge`.
+//! `claimed_rows` and `deferred_rows` keep track of rows. `agent` runs one rule over a `service` in a
+//! child of its own, limited by a `priority_semaphore`; `notify_agent` runs a rule that only starts a
+//! program. `poller` is the actor CatalogPoller: it adds and removes the rules' children and answers
+//! operators. The rules take notices from `edge::notices` and decide themselves when they poll. Everything
+//! that talks to other processes is under `edge`.
 
 mod agent;
-mod answer;
 mod assignment;
-mod cell;
 mod check;
 mod claimed_rows;
 mod command;
@@ -30,8 +27,6 @@ mod handler_config;
 mod imaging_config;
 mod messages;
 mod notify_agent;
-mod outcome_kind;
-mod path;
 mod plan_config;
 mod poller;
 mod polling;
@@ -39,7 +34,6 @@ mod preview;
 mod priority_semaphore;
 mod queue_handler;
 mod request_retries;
-mod rule;
 mod rule_child;
 mod rule_reloader;
 mod rules;
@@ -47,10 +41,8 @@ mod service;
 mod state_change;
 mod status;
 mod subsystem;
-mod template;
 #[cfg(test)]
 mod tests;
-mod text_template;
 mod verbs;
 mod wall_clock;
 
@@ -62,11 +54,10 @@ use orchestrator_supervise::{
     ChildRef, ChildSpec, Limits, Placement, Strategy, SupervisorSpec, children, mailbox,
 };
 
-pub use cell::Cell;
 pub use check::check;
-pub use config::{BackoffConfig, CatalogConfig, ClaimConfig, Guard, PlainToken, RuleConfig};
+pub use config::{BackoffConfig, CatalogConfig, PlainToken, RuleConfig};
 pub use error::CatalogError;
-pub use handler::{Failure, Outcome, Row, Task};
+pub use handler::{Failure, Outcome, Task};
 pub use handler_config::{HandlerConfig, HandlerKind};
 pub use plan_config::{PlanConfig, PlanKind};
 pub use preview::{RulePreview, preview_rules};

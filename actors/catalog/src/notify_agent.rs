@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use orchestrator_catalog_rules::rows::Row;
 use orchestrator_supervise::{Backoff, DETAIL, StopToken};
 use orchestrator_text::sanitize;
 use tokio::{
@@ -14,7 +15,7 @@ use tokio::{
 use crate::{
     agent::Triggers,
     config::RuleConfig,
-    handler::{Failure, Handler, Outcome, Row, Task},
+    handler::{Failure, Handler, Outcome, Task},
     handler_config::HandlerKind,
     polling::{PollIntervals, Polling},
     status::{RuleCounter, StatusReporter},

@@ -1,6 +1,7 @@
 //! Preview of rules: their requests and the rows that they would claim. Nothing is written.
 
 use jiff::Timestamp;
+use orchestrator_catalog_rules::{outcome_kind::OutcomeKind, rows::Row, rule::Rule, template::Variables};
 use orchestrator_supervise::{Limits, Root, Strategy, SupervisorSpec};
 use serde::Serialize;
 
@@ -9,11 +10,7 @@ use crate::{
     agent::read,
     connection,
     edge::handlers::{PlanAnswers, Planner},
-    handler::Row,
-    outcome_kind::OutcomeKind,
-    rule::Rule,
     service::Service,
-    template::Variables,
 };
 
 /// Maximum number of rows shown.
@@ -85,7 +82,7 @@ async fn preview<S: Service>(service: &S, config: &RuleConfig) -> RulePreview {
         preview.starts = Some(program.to_owned());
         return preview;
     }
-    match Rule::new(config) {
+    match Rule::new(&config.definition()) {
         Ok(rule) => {
             let planner = config.plan.planner(&config.name);
             preview.error = match planner {

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use orchestrator_catalog_rules::{
+    outcome_kind::{ExitCodes, OutcomeKind},
+    rows::Row,
+    template::Variables,
+    text_template::TextTemplate,
+};
 use orchestrator_exchange::{JobEnd, JobFinished, JobId, JobOffered, JobQueue, Stopped, payload_text};
 use orchestrator_supervise::StopToken;
 use orchestrator_text::sanitize;
 use serde_json::json;
 
-use crate::{
-    handler::{Failure, Handler, Outcome, Row, Task},
-    outcome_kind::{ExitCodes, OutcomeKind},
-    template::Variables,
-    text_template::TextTemplate,
-};
+use crate::handler::{Failure, Handler, Outcome, Task};
 
 /// Handler that offers rows to the queue and waits for a worker's report.
 #[derive(Debug, Clone)]

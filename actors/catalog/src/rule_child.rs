@@ -1,9 +1,10 @@
 //! Child of one rule. It runs an agent, and agents of former versions of the rule until their rows
 //! are finished.
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
+use orchestrator_catalog_rules::rule::Rule;
 use orchestrator_exchange::JobQueue;
 use orchestrator_supervise::{ChildSpec, Factory, Fault, Restart, Shutdown, StartCx, StopToken};
 use tokio::sync::watch;
@@ -15,7 +16,6 @@ use crate::{
     edge::notices::{NoticeState, Notices},
     handler_config::HandlerKind,
     notify_agent::{self, NotifyAgent},
-    rule::Rule,
     service::Service,
     status::{Status, StatusReporter},
 };
@@ -161,13 +161,13 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
             let agent = NotifyAgent::new(config, handler, reporter, context.intervals, context.grace);
             return Ok(Box::pin(agent.run(triggers, stop, retire)));
         }
-        let rule = Rule::new(config).map_err(|errors| errors.join("; "))?;
+        let rule = Rule::new(&config.definition()).map_err(|errors| errors.join("; "))?;
         for warning in rule.warnings() {
             tracing::warn!(rule = rule.name, "{warning}");
         }
         let planner = config.plan.planner(&config.name)?;
         let retry_max = self.cx.vitals.link_retry_max();
-        let agent = Agent::new(Rc::new(rule), context, Rc::new(handler), reporter, retry_max);
+        let agent = Agent::new(config, rule, context, handler, reporter, retry_max);
         Ok(Box::pin(agent.planner(planner).run(triggers, stop, retire)))
     }
 }

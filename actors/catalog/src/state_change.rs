@@ -2,14 +2,12 @@
 //! unless another agent was faster. Pure: the caller sends the requests.
 
 use bytes::Bytes;
-use orchestrator_text::sanitize_to;
-
-use crate::{
-    cell::NULL,
-    handler::Row,
-    path,
-    service::{CatalogResponse, Get, Put, RequestError},
+use orchestrator_catalog_rules::{
+    path::keys_of,
+    rows::{Row, body_of, key, rows},
 };
+
+use crate::service::{CatalogResponse, Get, Put, RequestError};
 
 /// A candidate and its update.
 pub(crate) type Planned = (Row, Row);
@@ -193,58 +191,6 @@ impl StateChange {
         plan.into_iter().partition(|(_, update)| confirmed.contains(&key(update, &self.keys)))
     }
 }
-
-pub(crate) fn key(row: &Row, keys: &[String]) -> String {
-    let values: Vec<_> = keys.iter().map(|name| row.get(name).unwrap_or(&NULL)).collect();
-    serde_json::to_string(&values).unwrap_or_default()
-}
-
-/// Key columns of `/attributegroup/PATH/k1,out:=k2;targets`; none for other paths.
-pub(crate) fn keys_of(update: &str) -> Vec<String> {
-    names_of(update, 0)
-}
-
-/// Columns that an update path writes, as its rows name them; none for other paths.
-pub(crate) fn targets_of(update: &str) -> Vec<String> {
-    names_of(update, 1)
-}
-
-/// Group 0 has the keys, group 1 the targets.
-fn names_of(update: &str, index: usize) -> Vec<String> {
-    let Some(path) = update.strip_prefix("/attributegroup/") else { return Vec::new() };
-    let path = path.split('?').next().unwrap_or_default();
-    let Some((_, groups)) = path.rsplit_once('/') else { return Vec::new() };
-    let names = groups.split(';').nth(index).unwrap_or_default();
-    names
-        .split(',')
-        .filter(|name| !name.is_empty())
-        .map(|name| name.split(":=").next().unwrap_or(name))
-        .map(|name| path::decode(name).unwrap_or_else(|| name.to_owned()))
-        .collect()
-}
-
-/// Parses the rows of a response. Of repeated members the last counts.
-///
-/// # Errors
-/// Not a JSON array of objects, or too large once decoded.
-pub(crate) fn rows(body: &[u8]) -> Result<Vec<Row>, String> {
-    weight::check(body)?;
-    serde_json::from_slice(body).map_err(|error| {
-        // The error's text may repeat a value of any length.
-        let error = sanitize_to(error.to_string(), 200);
-        format!("the answer is no JSON array of rows ({error}): see that the path is one of rows")
-    })
-}
-
-/// Serializes rows as the body of a write.
-pub(crate) fn body_of<R: serde::Serialize>(rows: &[R]) -> Bytes {
-    // Rows come from JSON, so they can be serialized.
-    serde_json::to_vec(rows).unwrap_or_default().into()
-}
-
-mod weight;
-
-pub(crate) use weight::check as check_weight;
 
 #[cfg(test)]
 mod tests;

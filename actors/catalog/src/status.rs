@@ -3,6 +3,7 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use orchestrator_catalog_rules::cell::Cell;
 use orchestrator_subsystem::{Period, until_text};
 use orchestrator_supervise::{ExpectedInput, Timing, Vitals, metrics};
 use orchestrator_text::sanitize;
@@ -11,7 +12,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::cell::Cell;
 use crate::{config::RuleConfig, service::BODY_BYTES_MAX};
 
 /// Number of texts for operators that are kept.
@@ -284,7 +284,7 @@ impl StatusReporter {
         self.metrics.polls.add(1);
         self.change(|status| {
             status.polls += 1;
-            status.last_poll = Some(crate::path::instant(now));
+            status.last_poll = Some(orchestrator_catalog_rules::path::instant(now));
         });
     }
 

@@ -25,9 +25,10 @@ impl WallClock {
         match self {
             Self::System => Timestamp::now(),
             #[cfg(test)]
-            Self::Fixed { at, since } => {
-                crate::path::saturating_add(*at, crate::path::signed(since.elapsed()))
-            }
+            Self::Fixed { at, since } => orchestrator_catalog_rules::path::saturating_add(
+                *at,
+                orchestrator_catalog_rules::path::signed(since.elapsed()),
+            ),
         }
     }
 

@@ -1,34 +1,24 @@
 //! Confirmation of claims with an unknown outcome: the rows are read back by the claim's token.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
-use futures_util::{FutureExt, future::LocalBoxFuture};
+use orchestrator_catalog_rules::rows::{Row, rows};
 use tokio::time::Instant;
 
-use super::{Agent, poll_request::Target, request::RequestResult, unconfirmed_claim::UnconfirmedClaim};
-use crate::{
-    handler::{Handler, Row},
-    service::{CatalogResponse, Get, RequestError, Service},
-    state_change::rows,
-    status::RuleCounter,
-};
+use super::{claims::Claims, outage::Outage, poller::Poller, unconfirmed_claim::UnconfirmedClaim};
+use crate::service::{CatalogResponse, Get, RequestError, Service};
 
-impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
+impl Poller {
     pub(super) fn next_confirmation(&self) -> Option<Instant> {
         self.unconfirmed.iter().map(|claim| claim.next).min()
     }
 
-    /// Reads the rows that have the claim's token.
-    pub(super) fn confirm_claim(&mut self, now: Instant) -> Option<LocalBoxFuture<'static, RequestResult>> {
+    /// A claim that is to be confirmed now, and the path of the query for the rows that have its token.
+    pub(super) fn claim_to_confirm(&mut self, now: Instant) -> Option<(UnconfirmedClaim, String)> {
         let index = self.unconfirmed.iter().position(|claim| claim.next <= now)?;
         let claim = self.unconfirmed.remove(index)?;
-        let path = self.rule.token_query(&claim.token)?;
-        let service = self.context.service.clone();
-        let request = async move {
-            let answer = read(&service, path).await;
-            RequestResult::Confirmed(claim, answer)
-        };
-        Some(request.boxed_local())
+        let path = self.cx.rule.token_query(&claim.token)?;
+        Some((claim, path))
     }
 
     /// Adds the rows that have the token. A delayed write may still arrive, so the read is repeated
@@ -37,40 +27,36 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         &mut self,
         mut claim: UnconfirmedClaim,
         answer: Result<Vec<Row>, RequestError>,
+        claims: &mut Claims,
+        write_outage: &mut Outage,
     ) {
         let now = Instant::now();
         let rows = match answer {
             Ok(rows) => rows,
             Err(error) => {
-                self.read_outage.failed(error.to_string(), now);
-                claim.next = self.read_outage.until(now).unwrap_or(now);
+                self.outage.failed(error.to_string(), now);
+                claim.next = self.outage.until(now).unwrap_or(now);
                 self.unconfirmed.push_back(claim);
                 return;
             }
         };
-        self.read_outage.reset();
-        self.write_outage.reset();
-        let confirmed: std::collections::HashSet<_> = rows.iter().map(|row| self.key_of(row)).collect();
+        self.outage.reset();
+        write_outage.reset();
+        let confirmed: HashSet<_> = rows.iter().map(|row| claims.key_of(row)).collect();
         let plan = std::mem::take(&mut claim.plan);
         let (ours, rest): (Vec<_>, Vec<_>) =
-            plan.into_iter().partition(|(row, _)| confirmed.contains(&self.key_of(row)));
+            plan.into_iter().partition(|(row, _)| confirmed.contains(&claims.key_of(row)));
         if !ours.is_empty() {
-            tracing::info!(
-                rule = self.rule.name,
-                rows = ours.len(),
-                "a claim with a lost answer had been written"
-            );
-            self.reporter.count(RuleCounter::Claimed, ours.len());
-            if claim.target == Target::HeldRows {
-                self.reporter.count(RuleCounter::TakenOver, ours.len());
-            }
+            let (rule, rows) = (&self.cx.rule.name, ours.len());
+            tracing::info!(rule, rows, "a claim with a lost answer had been written");
+            self.cx.count_claims(claim.target, rows);
         }
-        let until = self.rule.lease().map(|span| claim.started + span);
+        let until = self.cx.rule.lease().map(|span| claim.started + span);
         for (row, claimed) in ours {
-            self.add_claimed(row, claimed, claim.token.clone(), until);
+            claims.add(row, claimed, claim.token.clone(), until);
         }
         claim.attempts += 1;
-        claim.next = now + confirmation_delay(claim.attempts).min(self.retry_max);
+        claim.next = now + confirmation_delay(claim.attempts).min(self.cx.retry_max);
         claim.plan = rest;
         let given_up = match until {
             Some(until) => now >= until,
@@ -81,7 +67,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         if !claim.plan.is_empty() && !given_up {
             self.unconfirmed.push_back(claim);
         }
-        self.poll_state.poll_unconditionally();
+        self.state.poll_unconditionally();
     }
 }
 

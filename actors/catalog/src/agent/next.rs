@@ -2,29 +2,32 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
-use orchestrator_supervise::StopToken;
 use tokio::time::Instant;
 
 use super::{
     Agent, Triggers,
     poll_request::Target,
+    read,
     request::{HandlerRun, Next, RequestResult},
 };
-use crate::{handler::Handler, outcome_kind::OutcomeKind, service::Service, status::RuleCounter};
+use crate::{
+    claimed_rows::Batch,
+    handler::Handler,
+    priority_semaphore::{Purpose, WritePriority},
+    service::{Put, RequestError, Service},
+};
 
 impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// Applies the input of notices and of operators.
     pub(super) fn apply_triggers(&mut self, triggers: Triggers, applied: &mut Triggers) {
         let now = Instant::now();
-        self.polling.set_notices_up(triggers.notices_up, now);
-        self.polling.notice(triggers.notices.wrapping_sub(applied.notices), now);
+        self.poller.polling.set_notices_up(triggers.notices_up, now);
+        self.poller.polling.notice(triggers.notices.wrapping_sub(applied.notices), now);
         if triggers.forced_polls != applied.forced_polls {
-            self.parked = None;
-            self.read_outage.reset();
-            self.write_outage.reset();
-            self.plan_outage.reset();
-            self.poll_state.poll_unconditionally();
+            self.poller.force();
+            self.settler.outage.reset();
         }
         self.paused = triggers.paused;
         *applied = triggers;
@@ -34,30 +37,16 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     /// together.
     pub(super) fn run_handlers(&mut self, handler_runs: &mut FuturesUnordered<HandlerRun>) {
         loop {
-            self.start_handlers(handler_runs);
+            if self.grace_ends.is_none() {
+                self.start_handlers(handler_runs);
+            }
             let Some(Some((id, outcome, span))) = handler_runs.next().now_or_never() else { return };
-            self.handler_finished(id, outcome, span);
+            self.claims.handler_finished(id, outcome, span);
         }
     }
 
-    /// Starts handlers up to the rule's concurrency.
     fn start_handlers(&mut self, handler_runs: &FuturesUnordered<HandlerRun>) {
-        if self.grace_ends.is_some() {
-            return;
-        }
-        while self.rows.working() < self.rule.concurrency {
-            let Some((id, task)) = self.rows.start(&self.rule.name) else { return };
-            if let Some(attempt) =
-                task.attempt.filter(|attempt| self.rule.max_attempts.is_some_and(|max| *attempt > max))
-            {
-                // Every attempt ended without a report, so the agents probably died.
-                self.reporter.count(RuleCounter::Dead, 1);
-                let text = format!("{} attempts began and none of them reported an outcome", attempt - 1);
-                self.settle_row(id, OutcomeKind::Dead, None, &text);
-                continue;
-            }
-            let cancel = StopToken::new();
-            self.cancels.insert(id, cancel.clone());
+        while let Some((id, task, cancel)) = self.claims.start() {
             let (handler, stop) = (self.handler.clone(), self.stop.clone());
             let started = Instant::now();
             let work = async move {
@@ -74,7 +63,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     pub(super) fn next_request(&mut self, now: Instant) -> Next {
         let mut waits = Vec::new();
-        match self.write_outage.until(now) {
+        match self.settler.outage.until(now) {
             Some(until) => waits.push(until),
             None => {
                 if let Some(request) = self.next_write(now, &mut waits) {
@@ -85,10 +74,10 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         if self.is_finished() {
             return Next::Finished;
         }
-        if let Some(span) = self.rule.lease() {
-            waits.extend(self.rows.next_renewal(span));
+        if let Some(span) = self.cx.rule.lease() {
+            waits.extend(self.claims.rows.next_renewal(span));
         }
-        match self.read_outage.until(now) {
+        match self.poller.outage.until(now) {
             Some(until) => waits.push(until),
             None => {
                 if let Some(request) = self.next_read(now, &mut waits) {
@@ -106,23 +95,41 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         now: Instant,
         waits: &mut Vec<Instant>,
     ) -> Option<LocalBoxFuture<'static, RequestResult>> {
-        if let Some(renewal) = self.renew(now) {
-            return Some(renewal);
+        if let Some((batch, until)) = self.settler.renewals(&self.claims, now) {
+            let write = self.write(&batch, Purpose::Renewal);
+            return Some(write.map(move |answer| RequestResult::Renewed(batch, answer, until)).boxed_local());
         }
-        if let Some(check) = self.check_unknown() {
-            return Some(check);
+        if let Some((ids, path)) = self.claims.rows_to_check(&self.cx.rule) {
+            let service = self.service.clone();
+            let check = async move { RequestResult::Checked(ids, read(&service, path).await) };
+            return Some(check.boxed_local());
         }
-        let poll_first = self.last_was_write && self.may_poll(now) && self.read_outage.until(now).is_none();
+        let poll_first = self.last_was_write && self.may_poll(now) && self.poller.outage.until(now).is_none();
         if poll_first {
             return None;
         }
-        if let Some(until) = self.collects_until(now) {
+        if self.claims.rows.working() > 0
+            && !self.is_stopping()
+            && let Some(until) = self.settler.collects_until(now)
+        {
             waits.push(until);
             return None;
         }
-        let settlement = self.settle_batch()?;
+        let batch = self.claims.rows.batch(self.settler.batch)?;
         self.last_was_write = true;
-        Some(settlement)
+        let (write, begun) = (self.write(&batch, Purpose::Settlement), Instant::now());
+        Some(write.map(move |answer| RequestResult::Settled(batch, answer, begun)).boxed_local())
+    }
+
+    fn write(
+        &self,
+        batch: &Batch,
+        purpose: Purpose,
+    ) -> impl Future<Output = Result<Bytes, RequestError>> + 'static + use<S, H> {
+        let (service, priority) =
+            (self.service.clone(), WritePriority { purpose, priority: self.cx.config.priority });
+        let put = Put { path: batch.path.clone(), if_match: None, body: batch.body.clone() };
+        async move { service.put(put, priority).await }
     }
 
     fn next_read(
@@ -130,31 +137,33 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         now: Instant,
         waits: &mut Vec<Instant>,
     ) -> Option<LocalBoxFuture<'static, RequestResult>> {
-        waits.extend(self.next_confirmation());
-        if let Some(request) = self.confirm_claim(now) {
-            return Some(request);
+        waits.extend(self.poller.next_confirmation());
+        if let Some((claim, path)) = self.poller.claim_to_confirm(now) {
+            let service = self.service.clone();
+            let request = async move { RequestResult::Confirmed(claim, read(&service, path).await) };
+            return Some(request.boxed_local());
         }
         if self.is_stopping() || self.paused {
             return None;
         }
-        if let Some((_, until)) = &self.parked {
-            if *until > now {
-                waits.push(*until);
-                return None;
-            }
-            self.poll_state.poll_unconditionally();
+        if let Some(until) = self.poller.parked_until(now) {
+            waits.push(until);
+            return None;
+        }
+        if self.poller.parked.is_some() {
+            self.poller.state.poll_unconditionally();
         }
         // Rows whose deferral has ended are candidates again.
         self.release_deferred(now);
-        waits.extend(self.deferred.next());
+        waits.extend(self.claims.deferred.next());
         if self.may_poll(now) {
             self.last_was_write = false;
             return self.poll(Target::Candidates, now);
         }
-        waits.extend(self.polling.due());
-        waits.extend(self.plan_outage.until(now));
-        if self.has_room()
-            && let Some(due) = self.poll_state.held_rows_due()
+        waits.extend(self.poller.polling.due());
+        waits.extend(self.poller.plan_outage.until(now));
+        if self.claims.has_room()
+            && let Some(due) = self.poller.state.held_rows_due()
         {
             if due <= now {
                 return self.poll(Target::HeldRows, now);
@@ -164,40 +173,25 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
         None
     }
 
+    fn poll(&mut self, target: Target, now: Instant) -> Option<LocalBoxFuture<'static, RequestResult>> {
+        let mut poll = self.poller.begin(target, now, &self.claims, self.settler.batch, self.stop.clone())?;
+        let (service, cx) = (self.service.clone(), self.cx.clone());
+        let request = async move {
+            let result = poll.execute(&service, &cx.rule).await;
+            RequestResult::Polled(Box::new(poll), result)
+        };
+        Some(request.boxed_local())
+    }
+
     fn may_poll(&self, now: Instant) -> bool {
-        let parked = self.parked.as_ref().is_some_and(|(_, until)| *until > now);
-        let wanted = self.poll_state.wanted || self.polling.is_due(now);
-        let ready = wanted && self.has_room() && !self.deferred.is_full();
-        ready && !self.paused && !self.is_stopping() && !parked && self.plan_outage.until(now).is_none()
+        let has_room = self.claims.has_room() && !self.claims.deferred.is_full();
+        has_room && !self.paused && !self.is_stopping() && self.poller.is_due(now)
     }
 
     fn release_deferred(&mut self, now: Instant) {
-        if self.deferred.release(now) {
-            self.poll_state.poll_unconditionally();
+        if self.claims.deferred.release(now) {
+            self.poller.state.poll_unconditionally();
         }
-    }
-
-    /// True if at most half of the capacity is used: claiming for each settled row would cost one write per
-    /// row.
-    fn has_room(&self) -> bool {
-        let capacity = self.capacity();
-        self.rows.len() * 2 <= capacity && self.rows.len() < capacity
-    }
-
-    /// Number of rows to hold: at most the limit, and at most what handlers start within a second. Other
-    /// agents could process rows that wait longer.
-    pub(super) fn capacity(&self) -> usize {
-        let concurrency = self.rule.concurrency;
-        let a_second = match self.handler_time {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a small number, and bounded by the limit"
-            )]
-            Some(span) => (concurrency as f64 / span.as_secs_f64().max(1e-6)).min(1e6) as usize,
-            None => 0,
-        };
-        a_second.max(concurrency * 2).min(self.rule.limit)
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -206,70 +200,87 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
 
     /// Unconfirmed claims are left to their leases.
     fn is_finished(&self) -> bool {
-        self.is_stopping()
-            && self.rows.is_empty()
-            && (self.unconfirmed.is_empty() || self.grace_ends.is_some_and(|ends| ends <= Instant::now()))
+        let graceless = self.grace_ends.is_some_and(|ends| ends <= Instant::now());
+        self.is_stopping() && self.claims.rows.is_empty() && (self.poller.unconfirmed.is_empty() || graceless)
     }
 
     /// Next deadline that does not depend on the server.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let grace = self.grace_ends.filter(|_| !self.rows.unfinished(true).is_empty());
-        [self.rows.next_expiry(), grace].into_iter().flatten().min()
+        let grace = self.grace_ends.filter(|_| !self.claims.rows.unfinished(true).is_empty());
+        [self.claims.rows.next_expiry(), grace].into_iter().flatten().min()
     }
 
     pub(super) fn handle_deadlines(&mut self, now: Instant) {
-        for id in self.rows.expired(now) {
-            self.lose_claim(id);
+        for id in self.claims.rows.expired(now) {
+            self.claims.lose(id);
         }
         if self.grace_ends.is_some_and(|ends| ends <= now) {
-            self.release_running();
+            self.claims.release_all();
         }
         self.release_deferred(now);
     }
 
+    /// Begins the stop: no handler starts any more, and pending rows are released.
+    pub(super) fn begin_stop(&mut self, now: Instant) {
+        self.grace_ends = Some(now + self.grace);
+        self.cx.reporter.set_phase("stopping", None);
+        self.claims.release_pending();
+    }
+
     pub(super) fn handle_result(&mut self, result: RequestResult) {
-        self.polling.request_ended(result.wrote(), Instant::now());
+        self.poller.polling.request_ended(result.wrote(), Instant::now());
+        let (poller, claims, settler) = (&mut self.poller, &mut self.claims, &mut self.settler);
         match result {
-            RequestResult::Polled(poll, result) => self.handle_poll(*poll, result),
-            RequestResult::Settled(batch, answer, begun) => self.handle_settled(&batch, answer, begun),
-            RequestResult::Renewed(batch, answer, until) => self.handle_renewal(&batch, answer, until),
-            RequestResult::Confirmed(claim, answer) => self.handle_confirmation(claim, answer),
-            RequestResult::Checked(ids, answer) => self.handle_checked(ids, answer),
+            RequestResult::Polled(poll, result) => poller.handle_poll(*poll, result, claims, settler),
+            RequestResult::Settled(batch, answer, begun) => {
+                settler.handle_settled(&batch, answer, begun, claims)
+            }
+            RequestResult::Renewed(batch, answer, until) => {
+                settler.handle_renewal(&batch, answer, until, claims)
+            }
+            RequestResult::Confirmed(claim, answer) => {
+                poller.handle_confirmation(claim, answer, claims, &mut settler.outage)
+            }
+            RequestResult::Checked(ids, answer) => {
+                claims.handle_checked(&self.cx.rule, ids, answer, &mut settler.outage)
+            }
         }
         if self.grace_ends.is_some() {
             // A poll that was in flight at the stop may have claimed rows.
-            for id in self.rows.unfinished(false) {
-                self.settle_row(id, OutcomeKind::Later, None, "");
-            }
+            self.claims.release_pending();
         }
     }
 
     /// Publishes phase, reason and row counts.
     pub(super) fn publish_status(&self, asking: bool) {
-        self.reporter.set_row_counts(self.rows.len(), self.rows.working(), self.deferred.len());
-        self.reporter.set_oldest_claim(self.rows.oldest_claim());
+        self.cx.reporter.set_row_counts(
+            self.claims.rows.len(),
+            self.claims.rows.working(),
+            self.claims.deferred.len(),
+        );
+        self.cx.reporter.set_oldest_claim(self.claims.rows.oldest_claim());
         let now = Instant::now();
-        let outage = self.write_outage.failure().or(self.read_outage.failure());
+        let outage = self.settler.outage.failure().or(self.poller.outage.failure());
         let (phase, reason) = if self.grace_ends.is_some() {
             ("stopping", None)
-        } else if let Some((reason, until)) = &self.parked
+        } else if let Some((reason, until)) = &self.poller.parked
             && *until > now
         {
             ("parked", Some(reason.clone()))
         } else if let Some(failure) = outage {
             ("waiting", Some(failure.to_string()))
-        } else if let Some(failure) = self.plan_outage.failure() {
+        } else if let Some(failure) = self.poller.plan_outage.failure() {
             ("plan_failed", Some(failure.reason.clone()))
         } else if self.paused {
             ("paused", None)
         } else {
-            let phase = if self.rows.is_empty() && !asking { "idle" } else { "working" };
-            (phase, self.deferred.refusal().map(str::to_owned))
+            let phase = if self.claims.rows.is_empty() && !asking { "idle" } else { "working" };
+            (phase, self.claims.deferred.refusal().map(str::to_owned))
         };
-        let until = self.write_outage.until(now).or(self.read_outage.until(now));
+        let until = self.settler.outage.until(now).or(self.poller.outage.until(now));
         let retry_in = until.map_or(Duration::ZERO, |until| until - now);
         let outage = outage.filter(|_| phase == "waiting");
-        self.context.service.show_outage(&self.rule.name, outage.map(|failure| (failure.clone(), retry_in)));
-        self.reporter.set_phase(phase, reason);
+        self.service.show_outage(&self.cx.rule.name, outage.map(|failure| (failure.clone(), retry_in)));
+        self.cx.reporter.set_phase(phase, reason);
     }
 }

@@ -7,18 +7,20 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
+use orchestrator_catalog_rules::{
+    path,
+    rows::{Row, body_of, key},
+    rule::Rule,
+};
 use orchestrator_supervise::StopToken;
 use orchestrator_text::sanitize;
 use tokio::time::Instant;
 
 use crate::{
     edge::handlers::{PlanAnswers, Planner},
-    handler::Row,
-    path,
     priority_semaphore::{Purpose, WritePriority},
-    rule::Rule,
     service::{RequestError, Service},
-    state_change::{ChangeResult, Planned, StateChange, body_of, key},
+    state_change::{ChangeResult, Planned, StateChange},
 };
 
 /// Margin for clocks that differ: another agent's lease counts as ended this long after its end
@@ -52,6 +54,8 @@ pub(super) struct Poll {
     pub(super) now: Timestamp,
     /// Dry run: claims nothing.
     pub(super) dry_run: bool,
+    /// Priority of the claim among the writes of the catalog.
+    pub(super) priority: i32,
     /// Program that plans the claims; None: all candidates are claimed.
     pub(super) planner: Option<Rc<Planner>>,
     /// Cancels the poll, unless its write has begun.
@@ -110,7 +114,7 @@ impl Poll {
         self.unclaimed = unclaimed;
         let plan = plan.unwrap_or_default();
         let put = self.change.write(&plan)?;
-        let priority = WritePriority { purpose: Purpose::Claim, priority: rule.priority };
+        let priority = WritePriority { purpose: Purpose::Claim, priority: self.priority };
         Ok(self.change.handle_write(plan, service.put(put, priority).await))
     }
 

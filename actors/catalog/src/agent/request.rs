@@ -4,15 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::LocalBoxFuture;
+use orchestrator_catalog_rules::rows::Row;
 use tokio::time::Instant;
 
 use super::{poll_request::Poll, unconfirmed_claim::UnconfirmedClaim};
-use crate::{
-    claimed_rows::Batch,
-    handler::{Outcome, Row},
-    service::RequestError,
-    state_change::ChangeResult,
-};
+use crate::{claimed_rows::Batch, handler::Outcome, service::RequestError, state_change::ChangeResult};
 
 /// Result of a request to the server.
 pub(super) enum RequestResult {

@@ -8,6 +8,7 @@ mod table;
 
 use std::{cell::RefCell, collections::BTreeMap, pin::Pin, rc::Rc, time::Duration};
 
+use orchestrator_catalog_rules::rows::Row;
 use orchestrator_supervise::{StopToken, testing};
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::LocalSet};
@@ -16,7 +17,7 @@ use self::table::{Fault, Table};
 use super::*;
 use crate::{
     config::RuleConfig,
-    handler::{Outcome, Row, Task},
+    handler::{Outcome, Task},
     status::{RuleStatus, Status},
 };
 
@@ -73,10 +74,10 @@ impl Fixture {
 
     /// Spawns an agent as a local task.
     fn agent(&self, name: &str, rule: &Value, handler: &TestHandler) -> tokio::task::JoinHandle<()> {
-        let mut rule: RuleConfig = serde_json::from_value(rule.clone()).expect("a configuration");
-        rule.name = name.to_owned();
-        let planner = rule.plan.planner(name).expect("a plan");
-        let rule = Rule::new(&rule).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let mut config: RuleConfig = serde_json::from_value(rule.clone()).expect("a configuration");
+        config.name = name.to_owned();
+        let planner = config.plan.planner(name).expect("a plan");
+        let rule = Rule::new(&config.definition()).unwrap_or_else(|errors| panic!("{errors:?}"));
         let context = AgentContext {
             service: self.table.clone(),
             clock: self.clock,
@@ -95,7 +96,7 @@ impl Fixture {
         let status = self.statuses.borrow_mut().entry(name.to_owned()).or_default().clone();
         let reporter =
             StatusReporter::new(name, &"http://catalog".into(), &status, &testing::vitals("catalog/test"));
-        let agent = Agent::new(Rc::new(rule), context, Rc::new(handler.clone()), reporter, Duration::MAX);
+        let agent = Agent::new(&config, rule, context, handler.clone(), reporter, Duration::MAX);
         let agent = agent.planner(planner);
         let run = agent.run(self.triggers.subscribe(), self.stop.clone(), self.retire.clone());
         #[expect(clippy::disallowed_methods, reason = "the test's own task")]

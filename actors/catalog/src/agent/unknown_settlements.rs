@@ -1,31 +1,29 @@
 //! Settlements with an unknown outcome: the rows are read, and a write is repeated only if it has not
 //! arrived (CONTRACT CE09, CS08).
 
-use futures_util::{FutureExt, future::LocalBoxFuture};
 use jiff::SignedDuration;
+use orchestrator_catalog_rules::{
+    cell::NULL,
+    path::{self, keys_of},
+    rows::Row,
+    rule::{Rule, Settlement, WRITTEN},
+};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Agent, read, request::RequestResult};
-use crate::{
-    cell::NULL,
-    handler::{Handler, Row},
-    path,
-    rule::{Settlement, WRITTEN},
-    service::{RequestError, Service},
-    state_change::keys_of,
-};
+use super::{claims::Claims, outage::Outage};
+use crate::service::RequestError;
 
 /// Maximum number of rows that are read at once, and length of their keys in the path, in bytes.
 const CHECKED_MAX: usize = 100;
 const CHECKED_BYTES: usize = 2_048;
 
-impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
-    /// Reads rows for which it is not known whether they are settled.
-    pub(super) fn check_unknown(&self) -> Option<LocalBoxFuture<'static, RequestResult>> {
+impl Claims {
+    /// Rows for which it is not known whether they are settled, and the path of the query for them.
+    pub(super) fn rows_to_check(&self, rule: &Rule) -> Option<(Vec<u64>, String)> {
         let (mut ids, mut keys, mut length) = (Vec::new(), Vec::new(), 0);
         for (id, held) in self.rows.to_read().take(CHECKED_MAX) {
-            let key = self.rule.id(&held.row);
+            let key = rule.id(&held.row);
             length += path::encode(&key.to_string()).len();
             ids.push(id);
             keys.push(key);
@@ -33,52 +31,44 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 break;
             }
         }
-        if ids.is_empty() {
-            return None;
-        }
-        let path = self.rule.rows_query(&keys);
-        let service = self.context.service.clone();
-        let check = async move {
-            let answer = read(&service, path).await;
-            RequestResult::Checked(ids, answer)
-        };
-        Some(check.boxed_local())
+        (!ids.is_empty()).then(|| (ids, rule.rows_query(&keys)))
     }
 
     /// Completes rows that have the settled values and repeats the writes of those that still have the
     /// claim; the others are lost.
-    pub(super) fn handle_checked(&mut self, ids: Vec<u64>, answer: Result<Vec<Row>, RequestError>) {
+    pub(super) fn handle_checked(
+        &mut self,
+        rule: &Rule,
+        ids: Vec<u64>,
+        answer: Result<Vec<Row>, RequestError>,
+        outage: &mut Outage,
+    ) {
         let rows = match answer {
             Ok(rows) => rows,
             // The same read would fail again and again, and nothing else be written.
             Err(RequestError::Rejected(reason) | RequestError::NotFound(reason)) => {
                 for id in ids {
-                    let Some(held) = self.rows.get(id) else { continue };
-                    let row = self.rule.id(&held.row);
-                    let text = "whether its result was written is not known";
-                    self.reporter.report_unsettled(format!("{} = {row}: {text}: {reason}", self.rule.key()));
-                    self.forget_row(id);
+                    let text = format!(": whether its result was written is not known: {reason}");
+                    self.report_unsettled(id, &text);
+                    self.forget(id);
                 }
                 return;
             }
-            Err(error) => {
-                self.write_outage.failed(error.to_string(), Instant::now());
-                return;
-            }
+            Err(error) => return outage.failed(error.to_string(), Instant::now()),
         };
         for id in ids {
             let Some(held) = self.rows.get(id) else { continue };
             let key = self.key_of(&held.row);
             let found = rows.iter().find(|row| self.key_of(row) == key);
             let Some((found, settlement)) = found.zip(self.rows.settlement(id)) else {
-                self.lose_claim(id);
+                self.lose(id);
                 continue;
             };
-            let ours = self.rule.has_token_of(found, &held.token);
+            let ours = rule.has_token_of(found, &held.token);
             if is_settled(found, settlement) {
-                self.finish_row(id);
+                self.finish(id);
             } else if !(ours && self.rows.repeat(id, found.get(WRITTEN))) {
-                self.lose_claim(id);
+                self.lose(id);
             }
         }
     }

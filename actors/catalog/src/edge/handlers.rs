@@ -5,6 +5,7 @@ mod planner;
 mod webhook;
 
 pub(crate) use command::Command;
+use orchestrator_catalog_rules::rows::Row;
 pub(crate) use planner::{PlanAnswers, Planner};
 pub(crate) use webhook::REASON_KEPT;
 
@@ -12,7 +13,7 @@ use orchestrator_edge::http::Webhook;
 use orchestrator_supervise::StopToken;
 
 use crate::{
-    handler::{Handler, Outcome, Row, Task},
+    handler::{Handler, Outcome, Task},
     queue_handler::QueueHandler,
 };
 

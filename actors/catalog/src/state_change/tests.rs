@@ -130,35 +130,6 @@ fn a_body_without_rows_is_rejected() {
 }
 
 #[test]
-fn keys_are_read_from_the_update() {
-    for (update, keys) in [
-        ("/attributegroup/Foo/id;state", vec!["id"]),
-        ("/attributegroup/S:T/RID,old:=state;new:=state,by", vec!["RID", "old"]),
-        ("/attributegroup/T/a%20b,RMT;c?defaults=x", vec!["a b", "RMT"]),
-        ("/entity/Foo", vec![]),
-        ("/attributegroup/Foo", vec![]),
-    ] {
-        assert_eq!(keys_of(update), keys, "{update}");
-    }
-}
-
-#[test]
-fn the_last_of_repeated_members_counts() {
-    let read = rows(br#"[{"RID":"1","state":"a","RID":"2"}]"#).expect("rows");
-    assert_eq!(read, [serde_json::from_value(json!({ "RID": "2", "state": "a" })).expect("a row")]);
-}
-
-#[test]
-fn numbers_are_written_with_the_digits_that_were_read() {
-    let long = format!("1{}", "0".repeat(320));
-    let body = format!(
-        r#"[{{"id":1,"v":12345678901234567890.123456789,"w":18446744073709551616,"x":1.10,"y":{long},"z":[1.10]}}]"#
-    );
-    let read = rows(body.as_bytes()).expect("rows");
-    assert_eq!(body_of(&read), body);
-}
-
-#[test]
 fn without_keys_all_rows_count_as_changed() {
     let mut change = StateChange::new(QUERY, "/entity/Foo", true);
     let (plan, _) = planned(&mut change, Some("\"1\""), r#"[{ "id": 1 }]"#);

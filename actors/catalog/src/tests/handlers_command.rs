@@ -7,14 +7,14 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use orchestrator_catalog_rules::{outcome_kind::ExitCodes, rows::Row};
 use orchestrator_edge::process::Environment;
 use orchestrator_supervise::testing::eventually;
 use serde_json::{Value, json};
 
 use crate::{
     edge::handlers::Command,
-    handler::{Failure, Handler, Outcome, Row, Task},
-    outcome_kind::ExitCodes,
+    handler::{Failure, Handler, Outcome, Task},
 };
 
 /// The shell `script`, with `arguments` as `$1` and so on.

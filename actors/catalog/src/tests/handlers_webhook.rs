@@ -11,13 +11,14 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use orchestrator_catalog_rules::rows::Row;
 use orchestrator_edge::http::{Target, Webhook, plain_headers};
 use orchestrator_harness::{Ermrest, Faktory};
 use serde_json::{Value, json};
 
 use receiver::Receiver;
 
-use crate::handler::{Failure, Handler, Outcome, Row, Task};
+use crate::handler::{Failure, Handler, Outcome, Task};
 
 fn webhook(url: &str) -> Webhook {
     Webhook {

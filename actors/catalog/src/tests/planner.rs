@@ -2,14 +2,12 @@
 
 use std::{fs, path::Path, time::Duration};
 
+use orchestrator_catalog_rules::rows::Row;
 use orchestrator_edge::process::Environment;
 use orchestrator_supervise::testing::eventually;
 use serde_json::{Value, json};
 
-use crate::{
-    edge::handlers::{PlanAnswers, Planner},
-    handler::Row,
-};
+use crate::edge::handlers::{PlanAnswers, Planner};
 
 /// Limit of a line, in bytes.
 const LINE: usize = 4_096;

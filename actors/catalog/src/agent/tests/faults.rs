@@ -2,8 +2,10 @@
 
 use std::cell::Cell;
 
+use orchestrator_catalog_rules::rows::Row;
+
 use super::*;
-use crate::{handler::Row, service::RequestError};
+use crate::service::RequestError;
 
 #[test]
 fn a_claim_with_a_lost_answer_is_confirmed_by_its_token() {

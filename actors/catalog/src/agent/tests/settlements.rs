@@ -1,7 +1,8 @@
 //! Settlement of claims.
 
+use orchestrator_catalog_rules::rows::Row;
+
 use super::*;
-use crate::handler::Row;
 
 #[test]
 fn the_answer_of_a_handler_is_written() {

@@ -9,16 +9,17 @@ use std::{
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use orchestrator_catalog_rules::{
+    path::{self, keys_of},
+    rows::{Row, body_of, rows},
+};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Triggers;
 use crate::{
-    handler::Row,
-    path,
     priority_semaphore::{Purpose, WritePriority},
     service::{AFTER_ABORT, CatalogResponse, Get, Put, RequestError, Service},
-    state_change::{body_of, keys_of, rows},
     wall_clock::WallClock,
 };
 

@@ -3,6 +3,10 @@
 
 use std::{io, path::PathBuf, process::Stdio, time::Duration};
 
+use orchestrator_catalog_rules::{
+    answer::{fields, quoted},
+    outcome_kind::{ExitCodes, OutcomeKind},
+};
 use orchestrator_edge::{
     capture::{Head, Tail},
     process::{Environment, Exit, Process, RunLimits},
@@ -10,11 +14,7 @@ use orchestrator_edge::{
 use tokio::process;
 
 use super::planner::line_of;
-use crate::{
-    answer::{fields, quoted},
-    handler::{Handler, Outcome, Task},
-    outcome_kind::{ExitCodes, OutcomeKind},
-};
+use crate::handler::{Handler, Outcome, Task};
 
 /// Captured part of standard error, in bytes.
 const ERRORS_KEPT: usize = 2 * 1024;

@@ -11,6 +11,10 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::join};
+use orchestrator_catalog_rules::{
+    answer::quoted,
+    rows::{Row, check_weight},
+};
 use orchestrator_edge::{
     capture::{Tail, read},
     process::{Environment, Pipes, Process},
@@ -21,8 +25,6 @@ use tokio::{
     process::{ChildStderr, ChildStdin, ChildStdout, Command},
     time::{Instant, timeout},
 };
-
-use crate::{answer::quoted, handler::Row, state_change::check_weight};
 
 /// Captured part of standard error, in bytes.
 const ERRORS_KEPT: usize = 2 * 1024;

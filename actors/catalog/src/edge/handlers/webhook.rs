@@ -1,17 +1,18 @@
 //! `http`: posts each row to an address.
 
 use hyper::header::{self, HeaderMap, HeaderValue};
+use orchestrator_catalog_rules::{
+    answer::{fields, quoted},
+    outcome_kind::{OutcomeKind, of_status},
+    rows::Row,
+};
 use orchestrator_edge::{
     Sent,
     http::{HttpReply, IDEMPOTENCY_KEY, Webhook},
 };
 use serde::Serialize;
 
-use crate::{
-    answer::{fields, quoted},
-    handler::{Handler, Outcome, Row, Task},
-    outcome_kind::{OutcomeKind, of_status},
-};
+use crate::handler::{Handler, Outcome, Task};
 
 /// Quoted part of an error response, in bytes.
 pub(crate) const REASON_KEPT: usize = 200;

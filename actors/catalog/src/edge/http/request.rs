@@ -7,13 +7,13 @@ use hyper::{
     Method,
     header::{self, HeaderMap, HeaderName, HeaderValue},
 };
+use orchestrator_catalog_rules::path::encode;
 use orchestrator_edge::http::{Body, Request};
 use uuid::Uuid;
 
 use super::{classify::quoted, endpoint::CatalogEndpoint};
 use crate::{
     edge::credentials::Secret,
-    path::encode,
     service::{Get, Put, RequestError},
 };
 

@@ -18,19 +18,19 @@ pub struct Cell {
 }
 
 /// Value of a column that is missing.
-pub(crate) static NULL: Cell = Cell { value: Value::Null, exact: None };
+pub static NULL: Cell = Cell { value: Value::Null, exact: None };
 
 impl Cell {
-    /// A text stays as it is; other values become JSON.
-    pub(crate) fn text(&self) -> String {
+    /// Text of the value. A text stays as it is; other values become JSON.
+    pub fn text(&self) -> String {
         match (&self.value, &self.exact) {
             (Value::String(text), None) => text.clone(),
             _ => self.to_string(),
         }
     }
 
-    /// Returns true if the number has more digits than can be computed with.
-    pub(crate) fn is_long_number(&self) -> bool {
+    /// Tells whether the number has more digits than can be computed with.
+    pub fn is_long_number(&self) -> bool {
         let digits = |exact: &RawValue| exact.get().bytes().filter(u8::is_ascii_digit).count();
         self.exact.as_deref().is_some_and(|exact| digits(exact) > EXACT_DIGITS)
     }

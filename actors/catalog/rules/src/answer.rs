@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use orchestrator_text::{is_escaped, sanitize_to};
 
-use crate::handler::Row;
+use crate::rows::Row;
 
 /// Maximum length of a quoted unreadable answer, in bytes.
 const SHOWN: usize = 120;
@@ -13,7 +13,7 @@ const SHOWN: usize = 120;
 ///
 /// # Errors
 /// The answer is something else; the text quotes its beginning.
-pub(crate) fn fields(answer: &[u8]) -> Result<Row, String> {
+pub fn fields(answer: &[u8]) -> Result<Row, String> {
     let answer = answer.trim_ascii();
     if answer.is_empty() {
         return Ok(Row::new());
@@ -33,7 +33,7 @@ pub(crate) fn fields(answer: &[u8]) -> Result<Row, String> {
 
 /// Converts a message to text for a database column: trimmed, line breaks kept, control characters
 /// escaped.
-pub(crate) fn quoted(bytes: &[u8]) -> String {
+pub fn quoted(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim();
     let mut out = String::with_capacity(text.len());

@@ -10,49 +10,49 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Percent-encodes a name or a value.
-pub(crate) fn encode(text: &str) -> String {
+pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
 
 /// Decodes percent-encoded text; None: not UTF-8.
-pub(crate) fn decode(encoded: &str) -> Option<String> {
+pub fn decode(encoded: &str) -> Option<String> {
     percent_decode_str(encoded).decode_utf8().ok().map(Into::into)
 }
 
 /// Encodes a table, written `table` or `schema:table`.
-pub(crate) fn table(name: &str) -> String {
+pub fn table(name: &str) -> String {
     let parts: Vec<_> = name.split(':').map(encode).collect();
     parts.join(":")
 }
 
 /// Encodes a list of columns.
-pub(crate) fn columns<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub fn columns<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.into_iter().map(encode).collect();
     names.join(",")
 }
 
 /// Formats a point in time for rows and filters: UTC, with microseconds (CONTRACT CP12).
-pub(crate) fn instant(at: Timestamp) -> String {
+pub fn instant(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
 }
 
 /// Parses a point in time of the server: with `T` or a space, and an offset.
-pub(crate) fn parse_instant(text: &str) -> Option<Timestamp> {
+pub fn parse_instant(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
 /// Limited to the representable range.
-pub(crate) fn saturating_add(at: Timestamp, later: SignedDuration) -> Timestamp {
+pub fn saturating_add(at: Timestamp, later: SignedDuration) -> Timestamp {
     at.checked_add(later).unwrap_or(if later.is_negative() { Timestamp::MIN } else { Timestamp::MAX })
 }
 
 /// Converts a duration, limited to the representable range.
-pub(crate) fn signed(span: Duration) -> SignedDuration {
+pub fn signed(span: Duration) -> SignedDuration {
     SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX)
 }
 
-/// The server would refuse such a path, or receive other bytes.
-pub(crate) fn problem(path: &str) -> Option<&'static str> {
+/// Reason why the server would refuse such a path, or receive other bytes.
+pub fn problem(path: &str) -> Option<&'static str> {
     if !path.starts_with('/') {
         return Some("it must begin with a slash, as what follows the catalog's base");
     }
@@ -60,6 +60,30 @@ pub(crate) fn problem(path: &str) -> Option<&'static str> {
         return Some("percent-encode spaces, quotes and what is not ASCII: a space is %20");
     }
     None
+}
+
+/// Key columns of `/attributegroup/PATH/k1,out:=k2;targets`; none for other paths.
+pub fn keys_of(update: &str) -> Vec<String> {
+    names_of(update, 0)
+}
+
+/// Columns that an update path writes, as its rows name them; none for other paths.
+pub fn targets_of(update: &str) -> Vec<String> {
+    names_of(update, 1)
+}
+
+/// Group 0 has the keys, group 1 the targets.
+fn names_of(update: &str, index: usize) -> Vec<String> {
+    let Some(path) = update.strip_prefix("/attributegroup/") else { return Vec::new() };
+    let path = path.split('?').next().unwrap_or_default();
+    let Some((_, groups)) = path.rsplit_once('/') else { return Vec::new() };
+    let names = groups.split(';').nth(index).unwrap_or_default();
+    names
+        .split(',')
+        .filter(|name| !name.is_empty())
+        .map(|name| name.split(":=").next().unwrap_or(name))
+        .map(|name| decode(name).unwrap_or_else(|| name.to_owned()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -108,6 +132,19 @@ mod tests {
             let path = format!("/{}", encode(&text));
             prop_assert_eq!(problem(&path), None);
             prop_assert_eq!(decode(&encode(&text)), Some(text));
+        }
+    }
+
+    #[test]
+    fn keys_are_read_from_the_update() {
+        for (update, keys) in [
+            ("/attributegroup/Foo/id;state", vec!["id"]),
+            ("/attributegroup/S:T/RID,old:=state;new:=state,by", vec!["RID", "old"]),
+            ("/attributegroup/T/a%20b,RMT;c?defaults=x", vec!["a b", "RMT"]),
+            ("/entity/Foo", vec![]),
+            ("/attributegroup/Foo", vec![]),
+        ] {
+            assert_eq!(keys_of(update), keys, "{update}");
         }
     }
 }

@@ -6,15 +6,15 @@ use serde_json::Value;
 use super::{Columns, Rule, WRITTEN};
 use crate::{
     cell::Cell,
-    handler::Row,
     outcome_kind::OutcomeKind,
     path,
+    rows::Row,
     template::{Template, Variables},
 };
 
 /// A write that ends a claim or renews its lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settlement {
+pub struct Settlement {
     /// Path of the write. Settlements with the same path are written together.
     pub path: String,
     /// Row of the write.
@@ -23,7 +23,7 @@ pub(crate) struct Settlement {
 
 impl Settlement {
     /// Makes the write depend on the row's last change, as it was read.
-    pub(crate) fn require_unchanged(&mut self, last_change: &Cell) {
+    pub fn require_unchanged(&mut self, last_change: &Cell) {
         let before = self.update.insert(WRITTEN.to_owned(), last_change.clone());
         if before.is_none()
             && let Some((keys, names)) = self.path.rsplit_once(';')
@@ -32,18 +32,19 @@ impl Settlement {
         }
     }
 
-    pub(crate) fn last_change(&self) -> Option<&Cell> {
+    /// Last change of the row, if the write depends on it.
+    pub fn last_change(&self) -> Option<&Cell> {
         self.update.get(WRITTEN)
     }
 }
 
 impl Rule {
-    /// Returns the write for a claim that ended with `outcome`. `before` is the row before the claim,
+    /// Write for a claim that ended with `outcome`. `before` is the row before the claim,
     /// `claimed` the update that claimed it. None: this outcome writes nothing.
     ///
     /// # Errors
     /// A value cannot be computed from the row.
-    pub(crate) fn settle(
+    pub fn settle(
         &self,
         outcome: OutcomeKind,
         before: &Row,
@@ -59,8 +60,8 @@ impl Rule {
         Ok(self.fenced(before, claimed, targets))
     }
 
-    /// Extends the lease to a full one from `now`. None: the rule has no lease.
-    pub(crate) fn renew(&self, before: &Row, claimed: &Row, now: Timestamp) -> Option<Settlement> {
+    /// Write that extends the lease to a full one from `now`. None: the rule has no lease.
+    pub fn renew(&self, before: &Row, claimed: &Row, now: Timestamp) -> Option<Settlement> {
         self.fenced(before, claimed, self.renewed_lease(now))
     }
 

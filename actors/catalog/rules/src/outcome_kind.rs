@@ -1,6 +1,6 @@
 //! Outcomes of handlers as exit codes and HTTP statuses express them.
 
-/// Kind of an outcome, see [`Outcome`](crate::handler::Outcome).
+/// Kind of a handler's outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutcomeKind {
     /// Success.
@@ -32,6 +32,7 @@ impl Default for ExitCodes {
 }
 
 impl ExitCodes {
+    /// Meaning of an exit code.
     pub fn kind(&self, code: i32) -> OutcomeKind {
         let among = |codes: &[u8]| codes.iter().any(|one| i32::from(*one) == code);
         if among(&self.done) {
@@ -45,7 +46,7 @@ impl ExitCodes {
         }
     }
 
-    /// Returns a code that occurs more than once.
+    /// A code that occurs more than once.
     pub fn ambiguous(&self) -> Option<u8> {
         let mut seen = [false; 256];
         let mut all = [&self.done, &self.later, &self.dead].into_iter().flatten();
@@ -53,8 +54,8 @@ impl ExitCodes {
     }
 }
 
-/// Redirections are not followed; a wrong address is not the row's fault.
-pub(crate) fn of_status(status: u16) -> OutcomeKind {
+/// Meaning of an HTTP status. Redirections are not followed; a wrong address is not the row's fault.
+pub fn of_status(status: u16) -> OutcomeKind {
     match status {
         200..=299 => OutcomeKind::Done,
         300..=399 | 408 | 425 | 429 | 500..=599 => OutcomeKind::Later,

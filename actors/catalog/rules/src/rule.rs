@@ -7,46 +7,38 @@ mod settlement;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use orchestrator_supervise::Backoff;
 use orchestrator_text::sanitize_to;
 use serde_json::Value;
 
-pub(crate) use settlement::Settlement;
+pub use settlement::Settlement;
 
 use crate::{
     cell::{Cell, NULL},
-    config::Guard,
-    handler::Row,
+    definition::Guard,
     path,
+    rows::Row,
     template::{Template, Variables},
 };
 
 /// System column with the time of a row's last write (CONTRACT CD01).
-pub(crate) const WRITTEN: &str = "RMT";
+pub const WRITTEN: &str = "RMT";
 /// Maximum length of a column's name in an error text, in bytes.
 const NAME_SHOWN: usize = 120;
 /// Placeholder for the time in a filter.
 const NOW: &str = "$now";
 
 /// Columns with the templates of their values.
-pub(crate) type Columns = Vec<(String, Template)>;
+pub type Columns = Vec<(String, Template)>;
 
 /// A compiled rule.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Rule {
+pub struct Rule {
+    /// Name of the rule.
     pub name: String,
     /// Maximum number of rows in one claim, and of claimed rows at any time.
     pub limit: usize,
-    /// Maximum number of handlers that run at once.
-    pub concurrency: usize,
-    /// Priority of writes; the highest goes first.
-    pub priority: i32,
     /// Number of attempts after which a row is dead.
     pub max_attempts: Option<u32>,
-    /// Deferral of failed rows.
-    pub backoff: Backoff,
-    /// Claims nothing.
-    pub dry_run: bool,
     /// Protection against two agents claiming the same row.
     pub guard: Guard,
     query: String,
@@ -79,8 +71,9 @@ struct Lease {
 }
 
 impl Rule {
-    /// The limit grows with `left_alone` rows, which would otherwise hide others.
-    pub(crate) fn query(&self, now: Timestamp, left_alone: usize) -> String {
+    /// Path of the query for candidates. The limit grows with `left_alone` rows, which would otherwise hide
+    /// others.
+    pub fn query(&self, now: Timestamp, left_alone: usize) -> String {
         let query = self.query.replace(NOW, &path::encode(&path::instant(now)));
         if !self.makes_limit {
             return query;
@@ -89,18 +82,18 @@ impl Rule {
         format!("{query}?limit={}", self.limit + more)
     }
 
-    /// True if the response depends on the catalog alone, not on the time.
-    pub(crate) fn is_timeless(&self) -> bool {
+    /// Tells whether the response to the query depends on the catalog alone, not on the time.
+    pub fn is_timeless(&self) -> bool {
         !self.query.contains(NOW)
     }
 
-    /// Returns the path of the claim.
-    pub(crate) fn update(&self) -> &str {
+    /// Path of the claim.
+    pub fn update(&self) -> &str {
         &self.update
     }
 
-    /// Takes claims over row by row, whatever the guard.
-    pub(crate) fn take_over(&self) -> String {
+    /// Path of a write that takes claims over row by row, whatever the guard.
+    pub fn take_over(&self) -> String {
         let keys = path::columns([self.key.as_str(), WRITTEN]);
         format!(
             "{}{keys};{}",
@@ -110,28 +103,33 @@ impl Rule {
     }
 
     /// Table of the writes, as in paths.
-    pub(crate) fn table(&self) -> &str {
+    pub fn table(&self) -> &str {
         self.entity.trim_start_matches("/entity/")
     }
 
-    pub(crate) fn key(&self) -> &str {
+    /// Column that identifies a row.
+    pub fn key(&self) -> &str {
         &self.key
     }
 
-    pub(crate) fn id(&self, row: &Row) -> Cell {
+    /// Value of the key column.
+    pub fn id(&self, row: &Row) -> Cell {
         row.get(&self.key).cloned().unwrap_or_default()
     }
 
-    pub(crate) fn has_token(&self) -> bool {
+    /// Tells whether a claim writes a token.
+    pub fn has_token(&self) -> bool {
         self.token.is_some()
     }
 
-    pub(crate) fn lease(&self) -> Option<Duration> {
+    /// Duration of a lease.
+    pub fn lease(&self) -> Option<Duration> {
         self.lease.as_ref().map(|lease| lease.span)
     }
 
-    /// Sorted by the end of the leases; None if the rule has no lease.
-    pub(crate) fn held_query(&self) -> Option<String> {
+    /// Path of the query for rows that are claimed, sorted by the end of the leases; None if the rule has no
+    /// lease.
+    pub fn held_query(&self) -> Option<String> {
         let lease = self.lease.as_ref()?;
         let mut filters: Vec<_> = self.plain_values().map(|(column, value)| equals(column, value)).collect();
         let column = path::encode(&lease.column);
@@ -141,8 +139,8 @@ impl Rule {
         Some(format!("{}/{}@sort({sort})?limit={}", self.entity, filters.join("&"), self.limit))
     }
 
-    /// None if the row has no lease, or it cannot be parsed.
-    pub(crate) fn lease_end(&self, row: &Row) -> Option<Timestamp> {
+    /// End of the row's lease; None if it has none, or it cannot be parsed.
+    pub fn lease_end(&self, row: &Row) -> Option<Timestamp> {
         path::parse_instant(row.get(&self.lease.as_ref()?.column)?.as_str()?)
     }
 
@@ -150,71 +148,68 @@ impl Rule {
         self.claim.iter().filter_map(|(column, template)| Some((column, template.plain()?)))
     }
 
-    pub(crate) fn token_query(&self, token: &str) -> Option<String> {
+    /// Path of the query for the rows that a claim with `token` took; None: claims write no token.
+    pub fn token_query(&self, token: &str) -> Option<String> {
         let token = (self.token.as_ref()?, &Value::from(token));
         let filters = std::iter::once(token).chain(self.plain_values());
         let filters: Vec<_> = filters.map(|(column, value)| equals(column, value)).collect();
         Some(format!("{}/{}", self.entity, filters.join("&")))
     }
 
-    /// None if `row` is not held.
-    pub(crate) fn former_token(&self, row: &Row) -> Option<String> {
+    /// Token of the claim that holds `row`; None if it is not held.
+    pub fn former_token(&self, row: &Row) -> Option<String> {
         self.lease_end(row)?;
         let is_held =
             self.plain_values().all(|(column, value)| row.get(column).is_some_and(|cell| cell == value));
         row.get(self.token.as_ref()?)?.as_str().filter(|_| is_held).map(str::to_owned)
     }
 
-    /// Returns false if `row` has another token than `token`.
-    pub(crate) fn has_token_of(&self, row: &Row, token: &str) -> bool {
+    /// False if `row` has another token than `token`.
+    pub fn has_token_of(&self, row: &Row, token: &str) -> bool {
         let column = self.token.as_ref();
         column.is_none_or(|column| row.get(column).and_then(|value| value.as_str()) == Some(token))
     }
 
-    pub(crate) fn rows_query<'a>(&self, ids: impl IntoIterator<Item = &'a Cell>) -> String {
+    /// Path of the query for the rows with these keys.
+    pub fn rows_query<'a>(&self, ids: impl IntoIterator<Item = &'a Cell>) -> String {
         let ids: Vec<_> = ids.into_iter().map(|id| path::encode(&id.text())).collect();
         format!("{}/{}=any({})", self.entity, path::encode(&self.key), ids.join(","))
     }
 
-    /// 0 without a column for them.
-    pub(crate) fn attempts(&self, row: &Row) -> u32 {
+    /// Number of attempts; 0 without a column for them.
+    pub fn attempts(&self, row: &Row) -> u32 {
         let counted =
             self.attempts.as_ref().and_then(|column| row.get(column)).and_then(|value| value.as_u64());
         u32::try_from(counted.unwrap_or(0)).unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn counts_attempts(&self) -> bool {
+    /// Tells whether the claim writes the number of attempts.
+    pub fn counts_attempts(&self) -> bool {
         self.attempts.is_some()
     }
 
-    /// Returns the update that claims `row`.
+    /// Update that claims `row`.
     ///
     /// # Errors
     /// A value cannot be computed from the row.
-    pub(crate) fn claim(&self, row: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
+    pub fn claim(&self, row: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
         self.claim_by(self.guard, row, token, now)
     }
 
-    /// Returns the update that takes `row` over after its lease has ended.
+    /// Update that takes `row` over after its lease has ended.
     ///
     /// # Errors
     /// As [`Rule::claim`].
-    pub(crate) fn take_over_claim(&self, row: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
+    pub fn take_over_claim(&self, row: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
         self.claim_by(Guard::RowCas, row, token, now)
     }
 
-    /// Returns the update that claims `row` with the columns of a program's `answer`. A column that it
+    /// Update that claims `row` with the columns of a program's `answer`. A column that it
     /// leaves out keeps its value.
     ///
     /// # Errors
     /// As [`Rule::claim`], or the answer has a column that the program may not write (CONTRACT CP17).
-    pub(crate) fn planned_claim(
-        &self,
-        row: &Row,
-        answer: &Row,
-        token: &str,
-        now: Timestamp,
-    ) -> Result<Row, String> {
+    pub fn planned_claim(&self, row: &Row, answer: &Row, token: &str, now: Timestamp) -> Result<Row, String> {
         // Whole rows are answers, too: what is unchanged is not written.
         let refused = |(name, value): &(&String, &Cell)| {
             !self.planned.contains(name) && row.get(*name).unwrap_or(&NULL) != *value
@@ -244,7 +239,7 @@ impl Rule {
     }
 
     /// Properties of the rule that are allowed but may leave rows behind.
-    pub(crate) fn warnings(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.token.is_none() {
             warnings.push("claim.set has no column for $token: if the answer to a claim is lost, the owner of its rows is unknown".to_owned());

@@ -1,19 +1,14 @@
-//! Compilation of a rule's configuration. All problems are reported at once.
+//! Compilation of a rule's definition. All problems are reported at once.
 
-use std::{collections::BTreeMap, time::Duration};
-
-use serde_json::Value;
+use std::time::Duration;
 
 use super::{
     Columns, Lease, Rule, WRITTEN,
     recurrence::{Recurrence, filter_of, recurrence},
 };
 use crate::{
-    config::{Guard, RuleConfig},
-    handler_config::HandlerKind,
-    path,
-    plan_config::PlanKind,
-    state_change::{keys_of, targets_of},
+    definition::{Definition, Guard, Values},
+    path::{self, keys_of, targets_of},
     template::{Position, Template},
 };
 
@@ -26,18 +21,15 @@ struct Paths {
 }
 
 impl Rule {
-    /// Compiles the configuration.
+    /// Compiles the definition.
     ///
     /// # Errors
     /// All problems; each text begins with the key.
-    pub(crate) fn new(config: &RuleConfig) -> Result<Self, Vec<String>> {
+    pub fn new(config: &Definition) -> Result<Self, Vec<String>> {
         let mut problems = Vec::new();
         let claim = columns("claim.set", &config.claim.set, Position::Claim, &mut problems);
         let done = columns("done", &config.done, Position::Done, &mut problems);
-        let failed = match config.handler.kind {
-            HandlerKind::Queue => Position::FailWithResult,
-            _ => Position::Fail,
-        };
+        let failed = if config.fails_with_result { Position::FailWithResult } else { Position::Fail };
         let fail = columns("fail", &config.fail, failed, &mut problems);
         let dead = columns("dead", &config.dead, failed, &mut problems);
         let planned = planned(config, &claim, &mut problems);
@@ -64,11 +56,7 @@ impl Rule {
             Some(Paths { query, makes_limit, update, group, entity }) if problems.is_empty() => Ok(Self {
                 name: config.name.clone(),
                 limit: config.limit as usize,
-                concurrency: config.concurrency as usize,
-                priority: config.priority,
                 max_attempts: config.max_attempts,
-                backoff: config.backoff.backoff(),
-                dry_run: config.dry_run,
                 guard: config.claim.guard,
                 query,
                 makes_limit,
@@ -91,12 +79,7 @@ impl Rule {
     }
 }
 
-fn columns(
-    key: &str,
-    set: &BTreeMap<String, Value>,
-    position: Position,
-    problems: &mut Vec<String>,
-) -> Columns {
+fn columns(key: &str, set: &Values, position: Position, problems: &mut Vec<String>) -> Columns {
     let mut columns = Vec::with_capacity(set.len());
     for (column, value) in set {
         match Template::parse(value, position) {
@@ -110,7 +93,7 @@ fn columns(
 /// Refuses outcomes after which a row is certainly a candidate again, and returns those after which
 /// it probably is. After `fail` it is meant to be one.
 fn recurring_outcomes(
-    config: &RuleConfig,
+    config: &Definition,
     claim: &Columns,
     [done, fail, dead]: [&Columns; 3],
     problems: &mut Vec<String>,
@@ -126,7 +109,6 @@ fn recurring_outcomes(
     let Some(filter) = filter.filter(|filter| !filter.is_empty()) else {
         return Vec::new();
     };
-    let handled = config.handler.kind != HandlerKind::None;
     let mut outcomes = vec![("done", "", done)];
     if !dead.is_empty() {
         outcomes.push(("dead", "", dead));
@@ -135,7 +117,7 @@ fn recurring_outcomes(
     }
     let mut likely = Vec::new();
     for (key, hint, written) in outcomes {
-        match recurrence(&filter, &[claim, written], handled) {
+        match recurrence(&filter, &[claim, written], config.is_handled) {
             Recurrence::Certain => problems.push(format!(
                 "{key} = ..: the row is a candidate again after it{hint}, and would be claimed without end: write \
                  what the filter {filter} does not let through"
@@ -162,7 +144,7 @@ fn only_column(
     first
 }
 
-fn lease(config: &RuleConfig, claim: &Columns, problems: &mut Vec<String>) -> Option<Lease> {
+fn lease(config: &Definition, claim: &Columns, problems: &mut Vec<String>) -> Option<Lease> {
     let ends = |value: &Template| matches!(value, Template::Now(later) if later.is_positive());
     let column = only_column(claim, "$now+..", ends, problems);
     let written = claim.iter().find_map(|(name, value)| match value {
@@ -186,14 +168,11 @@ fn lease(config: &RuleConfig, claim: &Columns, problems: &mut Vec<String>) -> Op
     Some(Lease { column: column?, span: written? })
 }
 
-fn planned(config: &RuleConfig, claim: &Columns, problems: &mut Vec<String>) -> Vec<String> {
-    let plan = &config.plan;
-    if plan.kind == PlanKind::None {
-        return Vec::new();
-    }
+fn planned(config: &Definition, claim: &Columns, problems: &mut Vec<String>) -> Vec<String> {
+    let Some(columns) = &config.planned else { return Vec::new() };
     let targets = config.update.as_deref().map(targets_of);
     let is_claimed = |column: &String| claim.iter().any(|(name, _)| name == column);
-    if plan.columns.is_empty() {
+    if columns.is_empty() {
         let rest = targets.unwrap_or_default().into_iter().filter(|column| !is_claimed(column));
         let rest: Vec<_> = rest.collect();
         if rest.is_empty() {
@@ -201,7 +180,7 @@ fn planned(config: &RuleConfig, claim: &Columns, problems: &mut Vec<String>) -> 
         }
         return rest;
     }
-    for column in &plan.columns {
+    for column in columns {
         let text = if *column == config.key {
             "it identifies the row: leave it out"
         } else if is_claimed(column) {
@@ -213,11 +192,11 @@ fn planned(config: &RuleConfig, claim: &Columns, problems: &mut Vec<String>) -> 
         };
         problems.push(format!("plan.columns = {column}: {text}"));
     }
-    plan.columns.clone()
+    columns.clone()
 }
 
 fn paths(
-    config: &RuleConfig,
+    config: &Definition,
     claim: &Columns,
     planned: &[String],
     problems: &mut Vec<String>,
@@ -236,7 +215,7 @@ fn paths(
     }
 }
 
-fn generated_paths(config: &RuleConfig, table: &str, claim: &Columns, planned: &[String]) -> Paths {
+fn generated_paths(config: &Definition, table: &str, claim: &Columns, planned: &[String]) -> Paths {
     let entity = format!("/entity/{table}");
     let filter = config.filter.as_ref().filter(|filter| !filter.is_empty());
     let filter = filter.map(|filter| format!("/{filter}")).unwrap_or_default();
@@ -259,7 +238,7 @@ fn generated_paths(config: &RuleConfig, table: &str, claim: &Columns, planned: &
 
 /// Uses the paths of the configuration, as the original's callers write them.
 fn configured_paths(
-    config: &RuleConfig,
+    config: &Definition,
     query: &str,
     update: &str,
     problems: &mut Vec<String>,

@@ -5,16 +5,21 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::{config::RuleConfig, outcome_kind::OutcomeKind};
+use crate::{definition::Definition, outcome_kind::OutcomeKind};
 
-fn rule(config: &Value) -> Rule {
-    let config: RuleConfig = serde_json::from_value(config.clone()).expect("a configuration");
-    Rule::new(&config).unwrap_or_else(|errors| panic!("{errors:?}"))
+/// Defaults are those of the configuration.
+fn definition(keys: &Value) -> Definition {
+    let mut all = json!({ "key": "RID", "sort": "RCT,RID", "limit": 100 });
+    all.as_object_mut().expect("an object").append(&mut keys.as_object().expect("an object").clone());
+    serde_json::from_value(all).expect("a definition")
 }
 
-fn refused(config: &Value) -> Vec<String> {
-    let config: RuleConfig = serde_json::from_value(config.clone()).expect("a configuration");
-    Rule::new(&config).expect_err("it should be refused")
+fn rule(keys: &Value) -> Rule {
+    Rule::new(&definition(keys)).unwrap_or_else(|errors| panic!("{errors:?}"))
+}
+
+fn refused(keys: &Value) -> Vec<String> {
+    Rule::new(&definition(keys)).expect_err("it should be refused")
 }
 
 fn row(value: Value) -> Row {
@@ -220,15 +225,14 @@ fn attempts_that_are_no_number_count_as_none() {
     }
 }
 
-fn planning_rule(change: impl FnOnce(&mut RuleConfig)) -> Result<Rule, Vec<String>> {
-    let config = json!({
+fn planning_rule(change: impl FnOnce(&mut Definition)) -> Result<Rule, Vec<String>> {
+    let mut definition = definition(&json!({
         "name": "r", "table": "Foo", "filter": "state=actionable",
         "claim": { "set": { "claimed_by": "$token" } },
-        "plan": { "kind": "command", "argv": ["plan"], "columns": ["state", "payload"] },
-    });
-    let mut config = serde_json::from_value(config).expect("a configuration");
-    change(&mut config);
-    Rule::new(&config)
+        "planned": ["state", "payload"],
+    }));
+    change(&mut definition);
+    Rule::new(&definition)
 }
 
 #[test]
@@ -284,11 +288,13 @@ fn planned_columns_fence_a_settlement_without_a_token() {
 
 #[test]
 fn columns_of_a_plan_are_checked() {
-    let problems = |change: fn(&mut RuleConfig)| planning_rule(change).expect_err("a problem").join("; ");
-    assert!(problems(|rule| rule.plan.columns.clear()).contains("plan.columns = []"));
-    assert!(problems(|rule| rule.plan.columns.push("claimed_by".to_owned())).contains("claim.set writes it"));
-    assert!(problems(|rule| rule.plan.columns.push("RID".to_owned())).contains("it identifies the row"));
-    let update = |rule: &mut RuleConfig| {
+    let problems = |change: fn(&mut Definition)| planning_rule(change).expect_err("a problem").join("; ");
+    assert!(problems(|rule| rule.planned = Some(Vec::new())).contains("plan.columns = []"));
+    assert!(
+        problems(|rule| rule.planned = Some(vec!["claimed_by".to_owned()])).contains("claim.set writes it")
+    );
+    assert!(problems(|rule| rule.planned = Some(vec!["RID".to_owned()])).contains("it identifies the row"));
+    let update = |rule: &mut Definition| {
         rule.table = None;
         rule.filter = None;
         rule.query = Some("/entity/Foo/state=actionable?limit=5".to_owned());
@@ -296,7 +302,7 @@ fn columns_of_a_plan_are_checked() {
     };
     let rule = planning_rule(|rule| {
         update(rule);
-        rule.plan.columns.clear();
+        rule.planned = Some(Vec::new());
     });
     let row = before();
     let answer = serde_json::from_value(json!({ "state": "x" })).expect("an object");

@@ -6,12 +6,13 @@ use serde_json::{Number, Value};
 
 use crate::{
     cell::{Cell, NULL},
-    handler::Row,
     path,
+    rows::Row,
 };
 
+/// A configured value.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Template {
+pub enum Template {
     /// A constant; `$$x` is `$x`, `$null` is null.
     Plain(Value),
     /// `$token`: the claim's token.
@@ -28,7 +29,7 @@ pub(crate) enum Template {
 
 /// Position of a template in the configuration, which limits the words allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Position {
+pub enum Position {
     /// `claim.set`: there is neither result nor error yet.
     Claim,
     /// `done`.
@@ -41,7 +42,7 @@ pub(crate) enum Position {
 
 /// Values of the words.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Variables<'a> {
+pub struct Variables<'a> {
     /// Token of the claim.
     pub token: &'a str,
     /// Current time.
@@ -61,7 +62,7 @@ impl Template {
     ///
     /// # Errors
     /// An unknown word, or one that is not allowed at this position.
-    pub(crate) fn parse(value: &Value, position: Position) -> Result<Self, String> {
+    pub fn parse(value: &Value, position: Position) -> Result<Self, String> {
         let Some(word) = value.as_str().and_then(|text| text.strip_prefix('$')) else {
             return Ok(Self::Plain(value.clone()));
         };
@@ -107,7 +108,7 @@ impl Template {
     ///
     /// # Errors
     /// The column is not a number that can be added to.
-    pub(crate) fn value(&self, variables: &Variables<'_>) -> Result<Cell, String> {
+    pub fn value(&self, variables: &Variables<'_>) -> Result<Cell, String> {
         let text = |text: &str| Value::from(text).into();
         Ok(match self {
             Self::Plain(value) => value.clone().into(),
@@ -122,8 +123,8 @@ impl Template {
         })
     }
 
-    /// None unless the value is a constant.
-    pub(crate) fn plain(&self) -> Option<&Value> {
+    /// The value, if it is a constant.
+    pub fn plain(&self) -> Option<&Value> {
         match self {
             Self::Plain(value) => Some(value),
             _ => None,

@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use crate::template::{Position, Template, Variables};
 
+/// A configured text.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct TextTemplate(Vec<Part>);
+pub struct TextTemplate(Vec<Part>);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
@@ -19,7 +20,7 @@ impl TextTemplate {
     ///
     /// # Errors
     /// An unknown word, or one that is not known before the job has run.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let (mut parts, mut rest) = (Vec::new(), text);
         while let Some((plain, behind)) = rest.split_once('$') {
             parts.push(Part::Plain(plain.to_owned()));
@@ -45,7 +46,7 @@ impl TextTemplate {
     ///
     /// # Errors
     /// A column is not a number that can be added to.
-    pub(crate) fn text(&self, variables: &Variables<'_>) -> Result<String, String> {
+    pub fn text(&self, variables: &Variables<'_>) -> Result<String, String> {
         let mut text = String::new();
         for part in &self.0 {
             match part {

@@ -13,7 +13,7 @@ const ELEMENT: usize = 140;
 ///
 /// # Errors
 /// They may take more; the text says what to do.
-pub(crate) fn check(body: &[u8]) -> Result<(), String> {
+pub fn check(body: &[u8]) -> Result<(), String> {
     if decoded(body) <= DECODED_MAX {
         return Ok(());
     }
