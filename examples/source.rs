@@ -28,13 +28,14 @@ fn spec() -> SupervisorSpec {
         }
     });
 
+    let lines = outbox.clone();
     let source = Factory::thread(move |cx: StartCx| {
         let help = "Lines read by the source.";
         let read = cx.vitals.register("lines", "lines", MetricKind::Counter, help);
         for number in 1..=LINES {
             let line = format!("line {number}"); // a read that may block
             // Blocks while the inbox is full. An error means that the child must stop.
-            if outbox.send_blocking(line, &cx.stop).is_err() {
+            if lines.send_blocking(line, &cx.stop).is_err() {
                 break;
             }
             read.add(1);
@@ -47,7 +48,7 @@ fn spec() -> SupervisorSpec {
     // A transient child is not restarted after a normal end.
     SupervisorSpec::new(Strategy::RestForOne)
         .child(ChildSpec::worker("consumer", consumer.with_inbox("lines", &slot)))
-        .child(ChildSpec::worker("source", source).restart(Restart::Transient))
+        .child(ChildSpec::worker("source", source).restart(Restart::Transient).waits_for(&outbox))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -54,12 +54,13 @@ pub(crate) fn build(config: &Config) -> anyhow::Result<Topology> {
         .allow_chaos(config.program.admin.chaos)
         .give_up_alone(RETRY)
         .child(endpoint.insignificant());
+    let mut exchange = subsystems::exchange(&config.sections);
     #[cfg(feature = "hooks")]
     if !config.program.hook.is_empty() {
-        let hooks = orchestrator_hooks::child_spec(&config.program.hook, &outbox(config));
+        let hooks =
+            orchestrator_hooks::child_spec(&config.program.hook, &outbox(config), &exchange.queue_console);
         root = root.child(hooks.map_err(anyhow::Error::msg)?.insignificant());
     }
-    let mut exchange = subsystems::exchange(&config.sections);
     for section in &config.sections {
         let (spec, reload) = section.branch(&mut exchange).map_err(anyhow::Error::from_boxed)?;
         root = root.child(spec);

@@ -5,7 +5,7 @@ use orchestrator_subsystem::wire::{NodeSnapshot, TreeSnapshot};
 use serde_json::{Value, json};
 
 /// Formats the tree as a directed graph (graphviz.org/doc/info/lang.html). Supervisors are boxes, failed and
-/// stuck children are red; dashed arrows lead to children of other branches that a child sends to.
+/// stuck children are red; dashed arrows lead to the children that a child sends to.
 pub(crate) fn dot(snapshot: &TreeSnapshot) -> String {
     let mut text = String::from("digraph orchestrator {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n");
     snapshot.root.walk(&mut |node| {

@@ -126,14 +126,31 @@ fn tail_survives_a_restart_of_the_process() {
 }
 
 #[test]
-fn graph_has_a_node_and_an_edge_for_every_child() {
+fn graph_has_a_node_for_every_child_and_the_arrows_that_the_children_declare() {
     let env = env();
     let _instance = env.start();
     let (code, out, err) = env.cli(&["graph"]);
     assert_eq!(code, 0, "{err}");
     assert!(out.starts_with("digraph") && out.trim_end().ends_with('}'), "{out}");
     assert_eq!(out.matches("[label=").count(), 10, "{out}");
-    assert_eq!(out.matches(" -> ").count(), 9, "{out}");
+    let (sends, edges): (Vec<_>, Vec<_>) = out
+        .lines()
+        .filter(|line| line.contains(" -> "))
+        .map(|line| line.trim().replace(['"', ';'], "").replace("orchestrator/queue/", ""))
+        .partition(|line| line.contains("style=dashed"));
+    assert_eq!(edges.len(), 9, "{out}");
+    let sends: Vec<_> = sends.iter().map(|line| line.split(" [").next().expect("an arrow")).collect();
+    let declared = [
+        "queue_console -> queue_store",
+        "queue_console -> housekeeper",
+        "queue_store -> reader",
+        "queue_store -> housekeeper",
+        "worker_socket -> queue_store",
+        "reader -> queue_store",
+        "fetcher_watcher -> reader",
+        "inotify -> fetcher_watcher",
+    ];
+    assert_eq!(sends, declared, "{out}");
     assert!(out.contains("\"orchestrator/queue\" -> \"orchestrator/queue/queue_store\";"), "{out}");
     let (_, part, _) = env.cli(&["graph", "queue/queue_store"]);
     assert_eq!(part.matches("[label=").count(), 1, "{part}");

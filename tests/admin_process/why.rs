@@ -13,7 +13,6 @@
 //! | slow worker | `tests/ingester_process/why.rs` |
 //! | no mapping | `tests/ingester_process/why.rs` |
 //! | crash loop | [`a_child_that_fails_again_and_again_is_named`] |
-//! | deadlocked pair | `actors/admin/tests/endpoint/waits.rs` |
 //! | stuck thread | [`a_thread_that_is_stuck_is_named`] |
 //! | no worker | [`jobs_without_a_worker_name_the_socket`], `tests/troubles/pipeline.rs` |
 //! | full disk | `tests/provenance_process/embedded/files.rs`, `tests/ingester_process/why.rs` |

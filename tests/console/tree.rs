@@ -41,6 +41,17 @@ async fn all_pages_load_without_errors() {
 }
 
 #[tokio::test]
+async fn rows_show_the_arrows_that_a_child_declares() {
+    let env = env();
+    let _instance = env.start();
+    let browser = Browser::open(&env).await;
+    browser.go("#/tree").await;
+    let label = "document.querySelector('[data-path=\"orchestrator/queue/worker_socket\"] .label')?.textContent";
+    browser.until("the arrow", &format!("{label} === '→ queue_store'")).await;
+    browser.close().await;
+}
+
+#[tokio::test]
 async fn the_filter_shows_matches_and_their_ancestors() {
     let env = env();
     let _instance = env.start();

@@ -6,7 +6,7 @@ use orchestrator_supervise::{
 
 use orchestrator_subsystem::{columns::align, until_text};
 
-use crate::readiness::STOPPING;
+use crate::{readiness::STOPPING, waiting::branch_of};
 
 /// Right-aligned columns: restarts, age.
 const RIGHT: [usize; 2] = [2, 3];
@@ -60,7 +60,7 @@ impl TreeTable {
         }
     }
 
-    /// The last column: faults, the link, a pause, and the children that get its messages.
+    /// The last column: faults, the link, a pause, and the children of other branches that get its messages.
     fn notes(&self, node: &NodeSnapshot) -> String {
         let mut notes = Vec::new();
         if node.stuck {
@@ -81,7 +81,8 @@ impl TreeTable {
         let paused =
             node.blocker.as_ref().filter(|blocker| ["paused", STOPPING].contains(&blocker.kind.as_str()));
         notes.extend(paused.map(|blocker| blocker.text.clone()));
-        notes.extend(node.sends_to.iter().map(|path| format!("-> {}", without_root(path))));
+        let elsewhere = node.sends_to.iter().filter(|path| branch_of(path) != branch_of(&node.path));
+        notes.extend(elsewhere.map(|path| format!("-> {}", without_root(path))));
         notes.join("; ")
     }
 

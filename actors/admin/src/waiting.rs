@@ -1,18 +1,15 @@
-//! Causes that follow from children that wait for each other.
+//! Waits of children for others.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
-use orchestrator_subsystem::wire::Cause;
-use orchestrator_supervise::{NodeSnapshot, WaitGraph, WaitSnapshot, without_root};
+use orchestrator_supervise::{NodeSnapshot, WaitSnapshot, without_root};
 
 /// Most waiting children that are named as evidence.
 const NAMED_MAX: usize = 3;
 
-/// Deadlocks and waiting children of a tree.
+/// Waiting children of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    /// The deadlock of which a child is a part.
-    deadlocks: BTreeMap<String, Cause>,
     /// Waits for a child, the oldest first.
     waits: BTreeMap<String, Vec<String>>,
     /// The longest wait for room in a child's mailbox, milliseconds.
@@ -34,25 +31,25 @@ pub(crate) struct Across {
 
 impl Waiting {
     pub(crate) fn of(root: &NodeSnapshot, now_ms: u64) -> Self {
-        let graph = WaitGraph::new(root);
-        let mut waiting = Self::default();
+        let mut by_target: BTreeMap<&str, Vec<(&str, &WaitSnapshot)>> = BTreeMap::new();
         root.walk(&mut |node| {
-            if let Some(cycle) = graph.deadlock(&node.path) {
-                waiting.deadlocks.insert(node.path.clone(), deadlock(&node.path, &cycle, now_ms));
+            for wait in &node.waits {
+                by_target.entry(&wait.on).or_default().push((node.path.as_str(), wait));
             }
-            let waits: Vec<_> = graph.waiting_for(&node.path);
-            if !waits.is_empty() {
-                let named = waits.iter().take(NAMED_MAX).map(|(from, wait)| describe(from, wait));
-                waiting.waits.insert(node.path.clone(), named.collect());
-            }
+        });
+        let mut waiting = Self::default();
+        for (on, mut waits) in by_target {
+            waits.sort_by_key(|(from, wait)| (Reverse(wait.for_ms), *from));
+            let named = waits.iter().take(NAMED_MAX).map(|(from, wait)| describe(from, wait));
+            waiting.waits.insert(on.to_owned(), named.collect());
             if let Some((_, wait)) = waits.iter().find(|(_, wait)| wait.kind == "room") {
-                waiting.room_ms.insert(node.path.clone(), wait.for_ms);
+                waiting.room_ms.insert(on.to_owned(), wait.for_ms);
             }
-            let branch = branch_of(&node.path);
+            let branch = branch_of(on);
             for (from, wait) in waits.iter().filter(|(from, _)| branch_of(from) != branch) {
                 let across = Across {
                     path: (*from).to_owned(),
-                    on: node.path.clone(),
+                    on: on.to_owned(),
                     text: describe(from, wait),
                     since_ms: now_ms.saturating_sub(wait.for_ms),
                 };
@@ -67,7 +64,7 @@ impl Waiting {
                     })
                     .or_insert(across);
             }
-        });
+        }
         waiting
     }
 
@@ -89,36 +86,11 @@ impl Waiting {
     pub(crate) fn for_room_ms(&self, path: &str) -> u64 {
         self.room_ms.get(path).copied().unwrap_or_default()
     }
-
-    /// The child and others wait for each other, so none of them continues.
-    pub(crate) fn deadlock_of(&self, path: &str) -> Option<Cause> {
-        self.deadlocks.get(path).cloned()
-    }
 }
 
 /// Name of the root's child at or above a path.
 pub(crate) fn branch_of(path: &str) -> &str {
     path.split('/').nth(1).unwrap_or_default()
-}
-
-/// The cause of one child in a cycle of waits that begins with its own.
-fn deadlock(path: &str, cycle: &[(&str, &WaitSnapshot)], now_ms: u64) -> Cause {
-    let text = match cycle {
-        [_] => "waits for itself".to_owned(),
-        [(_, own), _] => format!("waits for {}, which waits for it", without_root(&own.on)),
-        all => format!("{} children wait for each other in a cycle", all.len()),
-    };
-    let age_ms = cycle.iter().map(|(_, wait)| wait.for_ms).min().unwrap_or(0);
-    Cause {
-        kind: "deadlocked".to_owned(),
-        path: path.to_owned(),
-        text,
-        since_ms: Some(now_ms.saturating_sub(age_ms)),
-        evidence: cycle.iter().map(|(from, wait)| describe(from, wait)).collect(),
-        help: format!("orchestrator restart {}", without_root(path)),
-        affects: Vec::new(),
-        routine: false,
-    }
 }
 
 /// Describes a wait: `queue/a has waited 3.2 s for an answer of queue/b`.

@@ -84,6 +84,12 @@ export function rowsOf(root, { filter, folds, sort, rates }) {
   return rows;
 }
 
+/** Returns the path of a child as that of a sibling of `path`, or without the root. */
+function nameFor(path, of) {
+  const near = path.slice(0, path.lastIndexOf("/") + 1);
+  return of.startsWith(near) ? of.slice(near.length) : of.split("/").slice(1).join("/");
+}
+
 /** Returns a function that creates the elements of a row. */
 export function rowPart(handlers) {
   return (first) => {
@@ -125,7 +131,7 @@ export function rowPart(handlers) {
         toggle.disabled = !parent;
         setText(name, child.id);
         setAttr(name, "href", link("tree", path));
-        const targets = (child.sends_to ?? []).map((to) => `→ ${to.split("/").slice(1).join("/")}`);
+        const targets = (child.sends_to ?? []).map((to) => `→ ${nameFor(path, to)}`);
         setText(label, [child.label === child.id ? "" : child.label, ...targets].filter(Boolean).join(" "));
         setText(kind, child.kind === "pool" ? `pool of ${child.children.length}` : child.strategy ? words(child.strategy) : child.kind);
         sign.update(values.state);

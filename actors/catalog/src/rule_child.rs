@@ -60,7 +60,7 @@ impl<S: Service + Clone + Send + 'static> RuleChildFactory<S> {
             .shutdown(Shutdown::After(self.context.grace + STOP))
             .pausable();
         let queue = self.queue.iter().filter(|_| config.handler.kind == HandlerKind::Queue);
-        let spec = queue.fold(spec, |spec, queue| spec.sends_to(&queue.offered));
+        let spec = queue.fold(spec, |spec, queue| spec.waits_for(&queue.offered));
         (handle, spec)
     }
 }

@@ -8,6 +8,8 @@
 mod job;
 mod job_queue;
 
+use orchestrator_supervise::ChildRef;
+
 pub use crate::{
     job::{
         JobEnd, JobFinished, JobId, JobOffered, JobTakenBack, JobWithdrawn, PAYLOAD_BYTES_MAX, payload_text,
@@ -22,4 +24,6 @@ pub struct Exchange {
     pub offers_jobs: bool,
     /// The queue, once its branch was built with [`Exchange::offers_jobs`].
     pub jobs: Option<JobQueue>,
+    /// The child of the queue whose console tells the failed jobs. It names no child without a queue.
+    pub queue_console: ChildRef,
 }

@@ -2,14 +2,15 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use orchestrator_supervise::{AskError, Factory, HookEvent, Outbox, Reply, StartCx, metrics, without_root};
+use orchestrator_supervise::{
+    AskError, ChildRef, Factory, HookEvent, Outbox, Reply, StartCx, metrics, without_root,
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{config::HookEventKind, messages::OutboxRequest, outbox_event::OutboxEvent};
 
-/// Console that answers with the failed jobs, and its verb.
-const QUEUE_CONSOLE: &str = "queue/queue_console";
+/// Verb of the queue's console that answers with the failed jobs.
 const FAILURES: &str = "failures";
 /// Number of occurrences that are read together.
 const READ_MAX: usize = 1_000;
@@ -34,6 +35,7 @@ pub(crate) struct Collector {
     /// Occurrences that a hook reports.
     pub(crate) kinds: BTreeSet<HookEventKind>,
     pub(crate) requests: Outbox<OutboxRequest>,
+    pub(crate) queue_console: ChildRef,
 }
 
 /// State of one incarnation.
@@ -127,7 +129,8 @@ impl CollectorRun {
 
     async fn failures(&self, after: i64) -> Result<Vec<Value>, CollectError> {
         let queue = |text: &dyn std::fmt::Display| CollectError::Queue(text.to_string());
-        let verb = self.cx.tree.console_verb(QUEUE_CONSOLE, FAILURES).map_err(|error| queue(&error))?;
+        let console = self.collector.queue_console.path();
+        let verb = self.cx.tree.console_verb(console, FAILURES).map_err(|error| queue(&error))?;
         let answer = verb.call(json!({ "after": after, "n": READ_MAX })).await;
         match answer.map_err(|error| queue(&error))?.map_err(|error| queue(&error))? {
             Value::Array(failures) => Ok(failures),

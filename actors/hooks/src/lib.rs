@@ -31,7 +31,9 @@ mod outbox_event;
 use std::path::Path;
 
 use orchestrator_edge::delivery::{Courier, Receiver};
-use orchestrator_supervise::{ChildSpec, Limits, Placement, Shutdown, Strategy, SupervisorSpec, inbox};
+use orchestrator_supervise::{
+    ChildRef, ChildSpec, Limits, Placement, Shutdown, Strategy, SupervisorSpec, inbox,
+};
 use tokio::sync::watch;
 
 pub use self::{
@@ -51,11 +53,12 @@ const HOOKS: &str = "hooks";
 /// Capacity of the outbox's inbox: each child sends one request at a time.
 const REQUEST_CAPACITY: usize = 256;
 
-/// Returns the branch of valid `hooks`, whose outbox is the database at `path`.
+/// Returns the branch of valid `hooks`, whose outbox is the database at `path`. `queue_console` tells the
+/// failed jobs.
 ///
 /// # Errors
 /// An address or a `ca_file` cannot be used. The text begins with the key.
-pub fn child_spec(hooks: &[HookConfig], path: &Path) -> Result<ChildSpec, String> {
+pub fn child_spec(hooks: &[HookConfig], path: &Path, queue_console: &ChildRef) -> Result<ChildSpec, String> {
     let (requests, slot) = inbox(REQUEST_CAPACITY);
     let (mut queues, mut deliveries) = (Vec::new(), Vec::new());
     for hook in hooks {
@@ -65,18 +68,21 @@ pub fn child_spec(hooks: &[HookConfig], path: &Path) -> Result<ChildSpec, String
         let receiver = Receiver::new(&hook.receiver(&section))?;
         let task = DeliveryTask::new(hook.name.clone(), receiver, requests.clone(), in_outbox);
         deliveries.push(
-            ChildSpec::worker(hook.name.clone(), task.factory()).shutdown(Shutdown::After(Courier::DRAIN)),
+            ChildSpec::worker(hook.name.clone(), task.factory())
+                .shutdown(Shutdown::After(Courier::DRAIN))
+                .waits_for(&requests),
         );
     }
     let kinds = hooks.iter().map(|hook| hook.on).collect();
-    let collector = Collector { kinds, requests };
+    let collector = Collector { kinds, requests: requests.clone(), queue_console: queue_console.clone() };
+    let collector = ChildSpec::worker(COLLECTOR, collector.factory());
     let tree = SupervisorSpec::new(Strategy::OneForOne)
         .limits(Limits::LEAF)
         .child(ChildSpec::worker(OUTBOX, outbox::factory(path, queues, &slot)));
     let tree = deliveries
         .into_iter()
         .fold(tree, SupervisorSpec::child)
-        .child(ChildSpec::worker(COLLECTOR, collector.factory()));
+        .child(collector.waits_for(&requests).waits_for(queue_console));
     Ok(ChildSpec::supervisor(HOOKS, tree).placement(Placement::Dedicated))
 }
 

@@ -96,9 +96,9 @@ use crate::{
     ingester_state::BuildMeta,
     mapping::Mappings,
     messages::MappingFinished,
-    source::{MakeSource, Registry},
+    source::Registry,
     stream::StreamSpec,
-    streams::{STOP_TIMEOUT, Streams},
+    streams::{STOP_TIMEOUT, StreamSource, Streams},
     work::{Work, WorkContext},
 };
 
@@ -221,7 +221,7 @@ fn branch(
         finished_outboxes: finished_outboxes.into(),
         redis: commands,
         dump: dump.outbox().clone(),
-        jobs,
+        jobs: jobs.clone(),
         interrupted: interrupted.view(),
         egress: egress.clone(),
         scan: scan_child.clone(),
@@ -256,21 +256,25 @@ fn branch(
         processes,
         finished_slots,
     };
-    let workers = egress.add_durable_state(ChildSpec::worker("egress", workers));
+    let workers = egress.add_durable_state(ChildSpec::worker("egress", workers)).sends_to(&accept);
+    let ingester_child = ChildSpec::worker("ingester", ingester_factory)
+        .console(Ingester::verbs().console(&ingester))
+        .durable(&mappings)
+        .durable(&requests)
+        .sends_to(&scan_child)
+        .sends_to(&redis_child)
+        .sends_to(dump.outbox());
+    let ingester_child = jobs.iter().fold(ingester_child, ChildSpec::sends_to);
+    let redis = position.add_durable_state(ChildSpec::worker("redis", redis)).reference(&redis_child);
     let children = SupervisorSpec::new(Strategy::RestForOne)
         .child(ChildSpec::worker("spill", egress::spill_factory(egress)))
         .child(
             ChildSpec::worker("dump", dump.factory(&dump_slot)).shutdown(Shutdown::After(DUMP_STOP_TIMEOUT)),
         )
-        .child(position.add_durable_state(ChildSpec::worker("redis", redis)).reference(&redis_child))
+        .child(redis.waits_for(&ingester))
         .child(workers)
-        .child(
-            ChildSpec::worker("ingester", ingester_factory)
-                .console(Ingester::verbs().console(&ingester))
-                .durable(&mappings)
-                .durable(&requests),
-        )
-        .child(ChildSpec::worker("accept", accept_factory));
+        .child(ingester_child)
+        .child(ChildSpec::worker("accept", accept_factory).sends_to(&ingester));
     let all = source_children.into_iter().fold(children, SupervisorSpec::child);
     let all = all
         .child(ChildSpec::supervisor("scan", scan.spec()).reference(&scan_child))
@@ -294,7 +298,7 @@ fn jobs(
     })?;
     let (commands, slot) = inbox(JOB_COMMANDS_MAX);
     let factory = jobs::factory(&config.name(), process, on_finished.clone(), queue.clone(), &slot);
-    Ok(Some((commands, ChildSpec::worker("jobs", factory).sends_to(&queue.offered))))
+    Ok(Some((commands, ChildSpec::worker("jobs", factory).waits_for(&queue.offered))))
 }
 
 /// Parameters for building the children that restart with each mapping.
@@ -304,7 +308,7 @@ struct ScanBranch {
     ingester: Mailbox<Ingester>,
     work: Mailbox<Work>,
     work_slot: MailboxSlot<Work>,
-    makes: Vec<(StreamConfig, MakeSource)>,
+    makes: Vec<StreamSource>,
     processes: Arc<[ClassEvents]>,
     finished_slots: Vec<InboxSlot<MappingFinished>>,
 }
@@ -314,19 +318,26 @@ impl ScanBranch {
         let Self { target, context, ingester, work, work_slot, makes, processes, finished_slots } = self;
         let (_, assign_slot) = mailbox::<Assign>(1);
         let (streams, mappings) = (context.streams.clone(), context.mappings.clone());
+        let dump = context.dump.outbox().clone();
         let (begun, sent, interrupted) =
             (context.begun.clone(), context.sent.clone(), context.interrupted.clone());
         let (queues, followed, assigned) = (streams.clone(), mappings.clone(), work.recipient());
+        let classes = processes.clone();
         let assign = Factory::actor(assign_slot, move |cx| {
             let (target, assigned) = (target.clone(), assigned.clone());
-            let processes = processes.clone();
+            let processes = classes.clone();
             Ok(Assign::new(queues.clone(), followed.clone(), target, assigned, processes, &cx.vitals))
         });
         let work_factory = Factory::actor(work_slot, move |cx| Ok(Work::new(context.clone(), cx)));
+        let work_child =
+            scan_child("work", work_factory).durable(&begun).durable(&sent).durable(&interrupted);
+        let classes = processes.iter().map(|class| &class.process);
+        let assign = classes.fold(scan_child("assign", assign).sends_to(&work), ChildSpec::sends_to);
         let mut tree = SupervisorSpec::new(Strategy::OneForAll)
-            .child(scan_child("work", work_factory).durable(&begun).durable(&sent).durable(&interrupted))
-            .child(scan_child("assign", assign));
-        for (position, ((config, make), finished)) in makes.into_iter().zip(finished_slots).enumerate() {
+            .child(work_child.sends_to(&ingester).sends_to(&dump))
+            .child(assign);
+        for (position, (source, finished)) in makes.into_iter().zip(finished_slots).enumerate() {
+            let StreamSource { config, make, child: source } = source;
             let spec = StreamSpec {
                 streams: streams.clone(),
                 position,
@@ -339,8 +350,13 @@ impl ScanBranch {
                 endpoint: config.endpoint(),
                 expect_every: config.expect_every,
             };
-            let child = scan_child(format!("stream_{position}"), spec.factory());
-            tree = tree.child(child.label(config.name).placement(Placement::Dedicated));
+            let child = scan_child(format!("stream_{position}"), spec.factory())
+                .label(config.name)
+                .placement(Placement::Dedicated)
+                .sends_to(&work)
+                .sends_to(&ingester)
+                .waits_for(&source);
+            tree = tree.child(child);
         }
         tree
     }

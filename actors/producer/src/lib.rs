@@ -91,13 +91,16 @@ pub(crate) fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, ProducerE
     let queues = job_options.all_queues();
     let siblings = producer::Siblings::default();
     let state = (&status, &siblings);
+    let deliver = completions.clone();
     let actor = producer::factory(config, queues, completions, slot, state, move |cx| queue.until(&cx.stop));
     let actor = ChildSpec::worker("stencil_producer", actor)
         // A normal end means that `until_done` is reached.
         .restart(Restart::Transient)
         .shutdown(STOP_TIMEOUT)
         .console(StencilProducer::verbs().console(&mailbox))
-        .durable(&status);
+        .durable(&status)
+        .sends_to(&siblings.pool);
+    let actor = deliver.iter().fold(actor, ChildSpec::sends_to);
     let tree = SupervisorSpec::new(Strategy::RestForOne)
         .limits(Limits::LEAF)
         .child(connections.reference(&siblings.pool));

@@ -6,7 +6,7 @@ mod error;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use orchestrator_supervise::{Mailbox, Outbox, reply};
+use orchestrator_supervise::{ChildRef, ChildSpec, Mailbox, Outbox, reply};
 use tokio::sync::Semaphore;
 
 pub(crate) use self::error::CallError;
@@ -47,14 +47,29 @@ pub(crate) enum Transport {
 #[derive(Debug)]
 pub(crate) struct Workers {
     mailboxes: Vec<Mailbox<RangeWorker>>,
+    pool: ChildRef,
     letters: Outbox<DeadLetterRequest>,
     row_permits: Semaphore,
 }
 
 impl Workers {
-    /// Takes all 80 mailboxes in the order of the pool, and the inbox of the dead letter child.
-    pub(crate) fn new(mailboxes: Vec<Mailbox<RangeWorker>>, letters: Outbox<DeadLetterRequest>) -> Self {
-        Self { mailboxes, letters, row_permits: Semaphore::new(ROWS_MAX as usize) }
+    /// Takes all 80 mailboxes in the order of `pool`, and the inbox of the dead letter child.
+    pub(crate) fn new(
+        mailboxes: Vec<Mailbox<RangeWorker>>,
+        pool: ChildRef,
+        letters: Outbox<DeadLetterRequest>,
+    ) -> Self {
+        Self { mailboxes, pool, letters, row_permits: Semaphore::new(ROWS_MAX as usize) }
+    }
+}
+
+impl Transport {
+    /// Declares that `child` sends by it, and waits for the answers.
+    pub(crate) fn declare(&self, child: ChildSpec) -> ChildSpec {
+        match self {
+            Self::Embedded(workers) => child.waits_for(&workers.pool).waits_for(&workers.letters),
+            Self::Amqp(calls) => child.waits_for(calls),
+        }
     }
 }
 

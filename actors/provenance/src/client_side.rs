@@ -72,16 +72,19 @@ pub(crate) fn attach(
             let (calls, slot) = inbox(CALL_CAPACITY);
             let broker = broker(config, "orchestrator provenance client")?;
             let publisher = amqp::client(broker, publisher_options(config, statsd.clone()), &slot);
-            tree = tree.child(ChildSpec::worker("publisher", publisher));
+            let publisher = ChildSpec::worker("publisher", publisher);
+            tree = tree.child(statsd.iter().fold(publisher, ChildSpec::sends_to));
             call::Transport::Amqp(calls)
         }
     };
     let route = Arc::new(Route { routing: config.routing, batch: config.client.batch as usize, transport });
     let (mailbox, slot) = mailbox::<RmqClient>(CALL_CAPACITY);
+    let (transport, queries, samples) = (route.clone(), reads.clone(), statsd.clone());
     let client = Factory::actor(slot, move |cx| {
         Ok(RmqClient::new(route.clone(), reads.clone(), limit, statsd.clone(), cx))
     });
-    let child = ChildSpec::worker("rmq_client", client).console(verbs.console(&mailbox));
+    let child = ChildSpec::worker("rmq_client", client).console(verbs.console(&mailbox)).waits_for(&queries);
+    let child = samples.iter().fold(transport.transport.declare(child), ChildSpec::sends_to);
     Ok((mailbox, tree.child(child)))
 }
 

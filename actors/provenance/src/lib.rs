@@ -126,7 +126,7 @@ pub(crate) fn child_spec(
     let (writes, writes_slot) = inbox(WRITE_CAPACITY);
     let (reads, reads_slot) = inbox(QUERY_CAPACITY);
     let (mailboxes, workers) = range_workers(config.batch as usize, &writes);
-    let writer = ChildRef::default();
+    let (writer, pool) = (ChildRef::default(), ChildRef::default());
     let store = stores::writer(config, &writes_slot)?;
     let store = ChildSpec::worker("writer", store).shutdown(Shutdown::After(STORE_STOP_TIMEOUT));
     let mut tree = SupervisorSpec::new(Strategy::RestForOne)
@@ -136,19 +136,20 @@ pub(crate) fn child_spec(
             ChildSpec::worker("reader", stores::reader(config, &reads_slot)?)
                 .shutdown(Shutdown::After(STORE_STOP_TIMEOUT)),
         )
-        .child(workers);
+        .child(workers.reference(&pool));
     let workers = match config.transport {
         Transport::Embedded => {
             let (letters, slot) = inbox(LETTER_CAPACITY);
             tree = tree.child(ChildSpec::worker("dead_letters", stores::dead_letters(config, &slot)?));
-            Some(Workers::new(mailboxes, letters))
+            Some(Workers::new(mailboxes, pool, letters))
         }
         Transport::Amqp => {
             let broker = client_side::broker(config, "orchestrator provenance server")?;
             let consumer = amqp::factory(broker, consumer_options(config, mailboxes, writer));
             // Longer than the drain, so that the child ends by itself.
             let limit = Shutdown::After(DRAIN_TIMEOUT + Duration::from_secs(1));
-            tree = tree.child(ChildSpec::worker("amqp", consumer).pausable().shutdown(limit));
+            let consumer = ChildSpec::worker("amqp", consumer).pausable().shutdown(limit);
+            tree = tree.child(consumer.sends_to(&pool));
             None
         }
     };
@@ -165,10 +166,10 @@ fn range_workers(batch: usize, writes: &Outbox<WriteRequest>) -> (Vec<Mailbox<Ra
     let (mailboxes, slots): (Vec<Mailbox<RangeWorker>>, Vec<MailboxSlot<RangeWorker>>) =
         (0..Worker::COUNT).map(|_| mailbox(MAILBOX_CAPACITY)).unzip();
     let slots = Mutex::new(slots.into_iter().map(Some).collect::<Vec<_>>());
-    let writes = writes.clone();
+    let outbox = writes.clone();
     let worker = move |index: usize| {
         let slot = slots.lock()[index].take();
-        let writes = writes.clone();
+        let writes = outbox.clone();
         let slot = slot.expect("the kernel makes each worker of a pool once");
         Factory::actor(slot, move |cx| Ok(RangeWorker::new(writes.clone(), batch, cx)))
     };
@@ -176,7 +177,8 @@ fn range_workers(batch: usize, writes: &Outbox<WriteRequest>) -> (Vec<Mailbox<Ra
     let pool = ChildSpec::pool("range_worker", Worker::COUNT, worker)
         .worker_labels(label)
         .placement(Placement::Spread(THREADS))
-        .shutdown(Shutdown::After(DRAIN_TIMEOUT));
+        .shutdown(Shutdown::After(DRAIN_TIMEOUT))
+        .sends_to(writes);
     (mailboxes, pool)
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
 
     let console = QueueConsole {
         requests: requests.clone(),
-        maintenance,
+        maintenance: maintenance.clone(),
         pause: pause.clone(),
         is_shared: store.is_shared(),
         refused: refused.clone(),
@@ -113,20 +113,21 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
     };
     let housekeeper =
         Housekeeper { config: config.clone(), requests: maintenance_slot, store: store.clone() };
-    let (offer_requests, access) = (requests.clone(), config.socket_access().unwrap_or_default());
+    let access = config.socket_access().unwrap_or_default();
     let last_answer = store.last_answer().unwrap_or(DRAIN_TIMEOUT);
     let last_request = wiring.last_request.clone();
-    let socket = worker_socket::factory(config.socket.clone(), access, requests, last_request, last_answer);
+    let socket =
+        worker_socket::factory(config.socket.clone(), access, requests.clone(), last_request, last_answer);
 
-    let mut children = vec![console.child(OPERATOR_CAPACITY)];
-    children.extend(store.first_children(&wiring));
+    let mut children = vec![console.child(OPERATOR_CAPACITY).reference(&exchange.queue_console)];
+    children.extend(store.first_children(&wiring).into_iter().map(|child| child.sends_to(&commands)));
     children.extend([
-        queue_store.child().shutdown(Shutdown::After(DRAIN_TIMEOUT)),
+        queue_store.child().shutdown(Shutdown::After(DRAIN_TIMEOUT)).sends_to(&maintenance),
         housekeeper.child(),
-        ChildSpec::worker("worker_socket", socket).pausable(),
+        ChildSpec::worker("worker_socket", socket).pausable().waits_for(&requests),
     ]);
     if exchange.offers_jobs {
-        let (child, jobs) = Offers::child(offer_requests);
+        let (child, jobs) = Offers::child(requests);
         exchange.jobs = Some(jobs);
         children.push(child);
     }
@@ -173,16 +174,16 @@ fn input_children(
         rescan.clone(),
         warned.clone(),
         refused,
-        ingest,
+        ingest.clone(),
         files_are_needed,
     );
-    let watcher = FetcherWatcher::factory(watcher_slot, commands, rescan, warned.clone());
-    let inotify = inotify::factory(config.input_dir.clone(), watcher_mailbox);
-    let reader = links.declare(ChildSpec::worker("reader", reader));
+    let watcher = FetcherWatcher::factory(watcher_slot, commands.clone(), rescan, warned.clone());
+    let inotify = inotify::factory(config.input_dir.clone(), watcher_mailbox.clone());
+    let reader = links.declare(ChildSpec::worker("reader", reader)).waits_for(&ingest);
     [
         if is_shared { fetchers.declare(reader) } else { reader },
-        warned.declare(ChildSpec::worker("fetcher_watcher", watcher)),
-        ChildSpec::worker("inotify", inotify).pausable(),
+        warned.declare(ChildSpec::worker("fetcher_watcher", watcher)).sends_to(&commands),
+        ChildSpec::worker("inotify", inotify).pausable().waits_for(&watcher_mailbox),
     ]
 }
 

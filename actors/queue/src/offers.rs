@@ -40,9 +40,10 @@ impl Offers {
     pub(crate) fn child(requests: Outbox<StoreRequest>) -> (ChildSpec, JobQueue) {
         let (mailbox, slot) = mailbox::<Self>(CAPACITY);
         let waiting = Arc::<AtomicUsize>::default();
-        let offers = Self { requests, waiting: waiting.clone() };
+        let offers = Self { requests: requests.clone(), waiting: waiting.clone() };
         let child = ChildSpec::worker("offers", Factory::actor(slot, move |_| Ok(offers.clone())))
-            .shutdown(Shutdown::After(STOP_MAX));
+            .shutdown(Shutdown::After(STOP_MAX))
+            .waits_for(&requests);
         let queue = JobQueue {
             offered: mailbox.recipient(),
             withdrawn: mailbox.recipient(),

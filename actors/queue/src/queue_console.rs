@@ -137,10 +137,14 @@ impl Handle<Resume> for QueueConsole {
 impl QueueConsole {
     /// Returns the child, with a mailbox of `capacity`. Each incarnation begins with this state.
     pub(crate) fn child(self, capacity: usize) -> ChildSpec {
-        let (console, slot) = mailbox(capacity);
-        let pause = self.pause.clone();
+        let (mailbox, slot) = mailbox(capacity);
+        let console = self.clone();
         let factory = Factory::actor(slot, move |_| Ok(self.clone()));
-        ChildSpec::worker("queue_console", factory).console(verbs().console(&console)).durable(&pause)
+        ChildSpec::worker("queue_console", factory)
+            .console(verbs().console(&mailbox))
+            .durable(&console.pause)
+            .waits_for(&console.requests)
+            .waits_for(&console.maintenance)
     }
 
     /// Pauses or resumes hand-outs, also for later starts. While paused, workers get `NOJOBS`, and

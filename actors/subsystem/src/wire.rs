@@ -76,9 +76,8 @@ pub struct SubsystemCauses {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     /// Id of the cause, which stays the same in later versions and is the label `cause` of the metric
-    /// `orchestrator_blocked`: `given_up`, `deadlocked`, `paused`, `stopped`, `crash_loop`, `unanswered`,
-    /// `link_down`, `stuck`, `starting`, `not_ready`, `mailbox_full`, `waits_for_subsystem`, or what a
-    /// subsystem reports.
+    /// `orchestrator_blocked`: `given_up`, `paused`, `stopped`, `crash_loop`, `unanswered`, `link_down`,
+    /// `stuck`, `starting`, `not_ready`, `mailbox_full`, `waits_for_subsystem`, or what a subsystem reports.
     pub kind: String,
     /// Path of the child.
     pub path: String,

@@ -3,7 +3,7 @@
 use std::{
     cell::Cell,
     panic::{self, PanicHookInfo},
-    sync::{Arc, Once},
+    sync::{Arc, Once, OnceLock},
     time::Instant,
 };
 
@@ -13,6 +13,7 @@ use crate::{
     frames::Frames,
     guard::text,
     mailbox_stats::MailboxStats,
+    sends::AllowedSends,
     standard_stream::print_panic,
     waits::{WaitKind, Waits},
 };
@@ -32,6 +33,7 @@ thread_local! {
 pub(crate) struct Activity {
     waits: Waits,
     panics: Mutex<Vec<CaughtPanic>>,
+    sends: OnceLock<AllowedSends>,
 }
 
 /// Position of a panic in the source.
@@ -45,6 +47,12 @@ pub(crate) struct CaughtPanic {
 impl Activity {
     pub(crate) fn waits(&self) -> &Waits {
         &self.waits
+    }
+
+    /// Allows these messages, and no others.
+    pub(crate) fn allow(&self, sends: AllowedSends) {
+        // A child is built once.
+        let _ = self.sends.set(sends);
     }
 
     /// Forgets all panics, and returns the last one with this message.
@@ -136,8 +144,29 @@ struct RecordedWait {
     succeeded: bool,
 }
 
+/// In debug builds, panics if the current child does not declare that it sends to `mailbox`.
+pub(crate) fn check_send(mailbox: &MailboxStats) {
+    check(mailbox, false);
+}
+
+/// In debug builds, panics if the current child does not declare that it waits for `mailbox`; a declared send
+/// is enough where it handles messages meanwhile.
+pub(crate) fn check_wait(mailbox: &MailboxStats) {
+    check(mailbox, WAITS_BLOCK.get());
+}
+
+fn check(mailbox: &MailboxStats, waits: bool) {
+    if cfg!(debug_assertions)
+        && let Some(activity) = current()
+        && let Some(sends) = activity.sends.get()
+    {
+        sends.check(mailbox, waits);
+    }
+}
+
 /// Records that the current child waits for another one since a time.
 pub(crate) fn wait(on: &Arc<MailboxStats>, kind: WaitKind, since: Instant) -> WaitGuard {
+    check_wait(on);
     let Some(activity) = current() else { return WaitGuard(None) };
     let blocks = WAITS_BLOCK.get();
     let target = activity.waits.begin(on, kind, since, blocks);

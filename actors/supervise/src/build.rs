@@ -18,6 +18,7 @@ use crate::{
     command::CommandRequest,
     node::Node,
     runner::{Report, Runner},
+    sends::{AllowedSends, DeclaredSend},
     spec::ChildrenSlot,
     tree::Nodes,
 };
@@ -29,6 +30,8 @@ pub(crate) struct ChildContext {
     pub(crate) report: mpsc::UnboundedSender<Report>,
     pub(crate) index: usize,
     pub(crate) commands: Option<mpsc::UnboundedSender<CommandRequest>>,
+    /// Declared by the supervisors above.
+    pub(crate) sends: Arc<[DeclaredSend]>,
 }
 
 pub(crate) struct Builder {
@@ -46,6 +49,8 @@ impl Builder {
     pub(crate) fn build(&mut self, spec: ChildSpec, cx: ChildContext) -> Entry {
         let vitals = self.tree.new_vitals(&cx.path);
         spec.reference.iter().for_each(|reference| reference.set(&vitals));
+        let sends: Arc<[_]> = cx.sends.iter().chain(&spec.sends).cloned().collect();
+        vitals.activity().allow(AllowedSends { from: cx.path.as_str().into(), sends: sends.clone() });
         let arbiter = match spec.placement {
             Placement::Dedicated => self.tree.arbiters().spawn(&cx.path),
             Placement::Inherit | Placement::Spread(_) => cx.arbiter.clone(),
@@ -68,7 +73,7 @@ impl Builder {
             console: spec.console,
             exports: spec.exports,
             durable: spec.durable,
-            sends_to: spec.sends_to,
+            sends: spec.sends,
             parent: cx.commands.clone().map(|commands| (commands, cx.index)),
             children: Mutex::default(),
         };
@@ -81,10 +86,11 @@ impl Builder {
                 let children = inherit(inner.children);
                 let policy = (inner.strategy, inner.limits, inner.retry);
                 let concurrency = Concurrency { all: false, branches: inner.independent_branches };
-                self.supervisor(&mut node, policy, concurrency, children, None)
+                self.supervisor(&mut node, policy, concurrency, (children, sends), None)
             }
             Start::Dynamic { spec, slot } => {
                 let (policy, children) = ((spec.strategy, spec.limits, None), inherit(spec.children));
+                let children = (children, sends);
                 self.supervisor(&mut node, policy, Concurrency::ALL, children, Some((slot, arbiter.clone())))
             }
             Start::Pool { count, start, label } => {
@@ -100,9 +106,12 @@ impl Builder {
                 };
                 let (policy, members) =
                     ((Strategy::OneForOne, Limits::pool(count), None), (0..count).map(member).collect());
-                self.supervisor(&mut node, policy, Concurrency::ALL, members, None)
+                self.supervisor(&mut node, policy, Concurrency::ALL, (members, sends), None)
             }
         };
+        for (name, stats) in factory.mailboxes {
+            node.vitals.add_mailbox(name, stats);
+        }
         let shutdown = if supervisor.is_some() { Shutdown::Infinity } else { spec.shutdown };
         let runner = Runner {
             index: cx.index,
@@ -131,13 +140,14 @@ impl Builder {
     }
 
     /// Builds the children and returns the factory of the supervisor above them, whose node gets their paths.
-    /// A dynamic supervisor has the receiver of changes, and the arbiter of its children.
+    /// The children may send what the supervisors above declare. A dynamic supervisor has the receiver of
+    /// changes, and the arbiter of its children.
     fn supervisor(
         &mut self,
         node: &mut Node,
         (strategy, limits, retry): (Strategy, Limits, Option<Backoff>),
         concurrency: Concurrency,
-        children: Vec<(ChildSpec, MonitoredArbiter)>,
+        (children, sends): (Vec<(ChildSpec, MonitoredArbiter)>, Arc<[DeclaredSend]>),
         dynamic: Option<(ChildrenSlot, MonitoredArbiter)>,
     ) -> Factory {
         let vitals = node.vitals.clone();
@@ -153,6 +163,7 @@ impl Builder {
                 report: report.clone(),
                 index,
                 commands: Some(command_sender.clone()),
+                sends: sends.clone(),
             };
             entries.push(self.build(child, cx));
         }
@@ -161,11 +172,16 @@ impl Builder {
             let parent = vitals.path().to_owned();
             let build = move |index, child: ChildSpec| {
                 let path = format!("{parent}/{}", child.id);
-                let (arbiter, report, commands) =
-                    (arbiter.clone(), report.clone(), Some(command_sender.clone()));
+                let cx = ChildContext {
+                    path: path.clone(),
+                    arbiter: arbiter.clone(),
+                    report: report.clone(),
+                    index,
+                    commands: Some(command_sender.clone()),
+                    sends: sends.clone(),
+                };
                 let mut builder = Builder::new(tree.clone(), supervision.clone());
-                let entry = builder
-                    .build(child, ChildContext { path: path.clone(), arbiter, report, index, commands });
+                let entry = builder.build(child, cx);
                 tree.insert_subtree(&parent, &path, builder.nodes);
                 entry
             };
@@ -183,6 +199,6 @@ impl Builder {
             commands,
         };
         let make = move |_| Box::new(SupervisorBody::new(parts)) as Box<dyn Body>;
-        Factory { make: Box::new(make), kind: "supervisor" }
+        Factory { make: Box::new(make), kind: "supervisor", mailboxes: Vec::new() }
     }
 }

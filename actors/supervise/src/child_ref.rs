@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::{Link, Vitals};
+use crate::{Link, Vitals, sends::Target};
 
 /// Reference to a child, made before its specification. It names the child once the tree is built; clones
 /// name the same one.
@@ -23,5 +23,12 @@ impl ChildRef {
     /// State of the child's link; None without one.
     pub fn link(&self) -> Option<Link> {
         self.0.get()?.link_state().map(|(_, _, link)| link)
+    }
+}
+
+impl From<&ChildRef> for Target {
+    fn from(child: &ChildRef) -> Self {
+        let child = child.clone();
+        Self::new(move || Some(child.path().to_owned()).filter(|path| !path.is_empty()))
     }
 }

@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     StartCx,
-    activity::wait,
+    activity::{check_send, check_wait, wait},
     block_on::block_on,
     mailbox_stats::{MailboxStats, MessageStats, Permit},
     refusal::Refused,
+    sends::Target,
     waits::WaitKind,
 };
 
@@ -74,6 +75,12 @@ impl<T> Clone for InboxSlot<T> {
     }
 }
 
+impl<T> From<&Outbox<T>> for Target {
+    fn from(outbox: &Outbox<T>) -> Self {
+        Self::owner_of(&outbox.stats)
+    }
+}
+
 impl<T> fmt::Debug for Outbox<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outbox").field("stats", &self.stats).finish_non_exhaustive()
@@ -98,6 +105,7 @@ impl<T: Send + 'static> Outbox<T> {
     /// # Errors
     /// Returns the item if the inbox is full; the refusal is counted.
     pub fn tell(&self, item: T) -> Result<(), Refused<T>> {
+        check_send(&self.stats);
         match self.sender.try_reserve() {
             Ok(permit) => {
                 permit.send(Queued { item, permit: self.stats.admit() });
@@ -156,6 +164,7 @@ impl<T: Send + 'static> Outbox<T> {
 
     /// Waits for room; None if the inbox is closed.
     async fn reserve(&self) -> Option<mpsc::Permit<'_, Queued<T>>> {
+        check_wait(&self.stats);
         if let Ok(permit) = self.sender.try_reserve() {
             return Some(permit);
         }

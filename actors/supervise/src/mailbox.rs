@@ -11,11 +11,12 @@ use futures_util::future::BoxFuture;
 
 pub use crate::child::Mailbox;
 use crate::{
-    activity::wait,
+    activity::{check_send, check_wait, wait},
     actor_host::Envelope,
     child::{ActorHost, Child, Handle},
     mailbox_stats::{MailboxStats, Permit},
     refusal::{AskError, Refused},
+    sends::Target,
     waits::WaitKind,
 };
 
@@ -36,6 +37,12 @@ pub fn mailbox<A: Child>(capacity: usize) -> (Mailbox<A>, MailboxSlot<A>) {
 impl<A: Child> Clone for Mailbox<A> {
     fn clone(&self) -> Self {
         Self { addr: self.addr.clone(), stats: self.stats.clone() }
+    }
+}
+
+impl<A: Child> From<&Mailbox<A>> for Target {
+    fn from(mailbox: &Mailbox<A>) -> Self {
+        Self::owner_of(&mailbox.stats)
     }
 }
 
@@ -71,6 +78,7 @@ impl<A: Child> Mailbox<A> {
         M: Message + Send + 'static,
         M::Result: Send,
     {
+        check_send(&self.stats);
         match self.stats.acquire_or_refuse() {
             Some(permit) => self.put(message, permit),
             None => Err(Refused { message, capacity: self.stats.capacity() }),
@@ -88,6 +96,7 @@ impl<A: Child> Mailbox<A> {
         M: Message + Send + 'static,
         M::Result: Send,
     {
+        check_wait(&self.stats);
         let permit = match self.stats.try_acquire() {
             Some(permit) => permit,
             None => {
@@ -154,6 +163,12 @@ impl<M: Message> Clone for Recipient<M> {
     }
 }
 
+impl<M: Message> From<&Recipient<M>> for Target {
+    fn from(recipient: &Recipient<M>) -> Self {
+        Self::owner_of(recipient.0.stats())
+    }
+}
+
 impl<M: Message> fmt::Debug for Recipient<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Recipient")
@@ -161,10 +176,6 @@ impl<M: Message> fmt::Debug for Recipient<M> {
 }
 
 impl<M: Message> Recipient<M> {
-    pub(crate) fn stats(&self) -> &Arc<MailboxStats> {
-        self.0.stats()
-    }
-
     /// Sends a message without waiting, see [`Mailbox::tell`].
     ///
     /// # Errors

@@ -9,8 +9,15 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::{
-    Link, State, Timing, Vitals, command::CommandRequest, console::ConsoleVerb, export::Exports,
-    histogram::Histogram, in_progress::STUCK_AFTER, link_failure::LinkFailure, mailbox_stats::MailboxStats,
+    Link, State, Timing, Vitals,
+    command::CommandRequest,
+    console::ConsoleVerb,
+    export::Exports,
+    histogram::Histogram,
+    in_progress::STUCK_AFTER,
+    link_failure::LinkFailure,
+    mailbox_stats::MailboxStats,
+    sends::{DeclaredSend, receivers},
     snapshot::*,
 };
 
@@ -27,8 +34,8 @@ pub(crate) struct Node {
     pub(crate) exports: Option<Exports>,
     /// Names of the durable state.
     pub(crate) durable: Box<[&'static str]>,
-    /// Mailboxes of other branches that the child sends to.
-    pub(crate) sends_to: Box<[Arc<MailboxStats>]>,
+    /// Messages that it declares.
+    pub(crate) sends: Vec<DeclaredSend>,
     /// Supervisor, and the child's position in it; None for the root.
     pub(crate) parent: Option<(mpsc::UnboundedSender<CommandRequest>, usize)>,
     /// Paths of the children, in start order.
@@ -57,7 +64,7 @@ impl Node {
             pausable: self.pausable,
             console: !self.console.is_empty(),
             durable: self.durable.iter().map(|name| (*name).to_owned()).collect(),
-            sends_to: self.sends_to.iter().filter_map(|to| Some(to.owner()?.to_string())).collect(),
+            sends_to: receivers(&self.sends),
             arbiter: vitals.arbiter_name().map(str::to_owned),
             arbiter_silent_ms: (silence > STUCK_AFTER).then(|| millis(silence)),
             incarnation: vitals.incarnation(),

@@ -1,6 +1,6 @@
 //! Start and root of a tree.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::mpsc, time::Instant};
 
@@ -9,6 +9,7 @@ use crate::{
     activity::install_hook,
     build::{Builder, ChildContext},
     runner::{Control, Report, ReportKind},
+    sends::refuse_cycles,
 };
 
 /// A running tree. Dropping it ends every child at once, without draining; see [`Root::stop`].
@@ -37,8 +38,16 @@ impl Root {
         let (report, reports) = mpsc::unbounded_channel();
         let mut builder = Builder::new(tree.clone(), supervision);
         let root = ChildSpec::supervisor(name, spec);
-        let cx = ChildContext { path: name.to_owned(), arbiter: workers, report, index: 0, commands: None };
+        let cx = ChildContext {
+            path: name.to_owned(),
+            arbiter: workers,
+            report,
+            index: 0,
+            commands: None,
+            sends: Arc::default(),
+        };
         let entry = builder.build(root, cx);
+        refuse_cycles(builder.nodes.iter().map(|(path, node)| (path.as_str(), &*node.sends)))?;
         tree.populate(builder.nodes);
         entry.tell(Control::Start { incarnation: 1, planned: true });
         let mut root = Self { tree, control: entry.control, reports, exit: None };

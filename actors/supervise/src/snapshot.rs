@@ -61,7 +61,8 @@ pub struct NodeSnapshot {
     /// Names of its durable state.
     #[serde(default)]
     pub durable: Vec<String>,
-    /// Paths of children of other branches that it sends messages to; missing if there are none.
+    /// Paths of the children that it sends messages to, as its specification declares; missing if there are
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sends_to: Vec<String>,
     /// Name of its arbiter thread.

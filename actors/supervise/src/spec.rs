@@ -2,18 +2,13 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use actix::Message;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    Backoff, ChildRef, ChildrenError, Durable, Fault, Limits, Restart, StartCx, Strategy,
-    body::{Body, BodyCx, actor::ActorBody, task::TaskBody, thread::ThreadBody},
-    child::Child,
+    Backoff, ChildRef, ChildrenError, Durable, Factory, Limits, Restart, Strategy,
     console::ConsoleVerb,
     export::Exports,
-    inbox::InboxSlot,
-    mailbox::{MailboxSlot, Recipient},
-    mailbox_stats::MailboxStats,
+    sends::{DeclaredSend, Target},
 };
 
 /// Specification of a child: id, kind and policies.
@@ -29,7 +24,7 @@ pub struct ChildSpec {
     pub(crate) console: Arc<[ConsoleVerb]>,
     pub(crate) exports: Option<Exports>,
     pub(crate) durable: Box<[&'static str]>,
-    pub(crate) sends_to: Box<[Arc<MailboxStats>]>,
+    pub(crate) sends: Vec<DeclaredSend>,
     pub(crate) reference: Option<ChildRef>,
     pub(crate) significant: bool,
 }
@@ -128,56 +123,6 @@ pub struct SupervisorSpec {
     pub(crate) children: Vec<ChildSpec>,
 }
 
-/// Factory of the incarnations of one child.
-pub struct Factory {
-    pub(crate) make: Box<dyn FnOnce(BodyCx) -> Box<dyn Body> + Send>,
-    pub(crate) kind: &'static str,
-}
-
-impl Factory {
-    /// Creates the factory of an actor with the mailbox of `slot`; `make` creates an instance at every start.
-    pub fn actor<A: Child>(
-        slot: MailboxSlot<A>,
-        make: impl FnMut(&StartCx) -> Result<A, Fault> + Send + 'static,
-    ) -> Self {
-        let make = move |cx: BodyCx| Box::new(ActorBody::new(slot, make, &cx.vitals)) as Box<dyn Body>;
-        Self { make: Box::new(make), kind: "actor" }
-    }
-
-    /// Creates the factory of a task; `make` creates its future at every start. The future must end soon
-    /// after `cx.stop` is cancelled.
-    pub fn task<Fut>(make: impl FnMut(StartCx) -> Fut + Send + 'static) -> Self
-    where
-        Fut: Future<Output = Result<(), Fault>> + 'static,
-    {
-        let make = move |_cx: BodyCx| Box::new(TaskBody::new(make)) as Box<dyn Body>;
-        Self { make: Box::new(make), kind: "task" }
-    }
-
-    /// Creates the factory of a thread, which calls `run` at every start. `run` must return soon after
-    /// `cx.stop` is cancelled.
-    ///
-    /// A thread cannot be dropped. If it does not end by its deadline, it is shown as stuck, and no second
-    /// one is started before it ends.
-    pub fn thread(run: impl Fn(StartCx) -> Result<(), Fault> + Send + Sync + 'static) -> Self {
-        let run = Arc::new(run);
-        let make = move |_cx: BodyCx| Box::new(ThreadBody::new(run)) as Box<dyn Body>;
-        Self { make: Box::new(make), kind: "thread" }
-    }
-
-    /// Adds an inbox of the task or thread, which the tree shows as `name` and [`OnRestart::Purge`] empties.
-    #[must_use]
-    pub fn with_inbox<T: Send + 'static>(self, name: &'static str, slot: &InboxSlot<T>) -> Self {
-        let stats = slot.stats().clone();
-        let inner = self.make;
-        let make = move |cx: BodyCx| {
-            cx.vitals.add_mailbox(name, stats);
-            inner(cx)
-        };
-        Self { make: Box::new(make), kind: self.kind }
-    }
-}
-
 impl ChildSpec {
     /// Specifies a permanent worker that has 5 s to stop.
     pub fn worker(id: impl Into<String>, factory: Factory) -> Self {
@@ -227,7 +172,7 @@ impl ChildSpec {
             console: Arc::default(),
             exports: None,
             durable: Box::default(),
-            sends_to: Box::default(),
+            sends: Vec::new(),
             reference: None,
             significant: true,
         }
@@ -279,13 +224,27 @@ impl ChildSpec {
         let durable = self.durable.iter().copied().chain([state.name()]).collect();
         Self { durable, ..self }
     }
-    /// Declares a child of another branch that this one sends messages to. The tree shows it.
+    /// Declares a child that this one sends messages to. Waits that leave it free for its own messages are
+    /// declared so, too. The tree shows it. Of a pool or supervisor, it holds for all children below.
+    ///
+    /// In debug builds, a child that sends to another one without a declaration panics.
     #[must_use]
-    pub fn sends_to<M: Message>(self, recipient: &Recipient<M>) -> Self {
-        let mailbox = recipient.stats().clone();
-        let sends_to = self.sends_to.iter().cloned().chain([mailbox]).collect();
-        Self { sends_to, ..self }
+    pub fn sends_to(self, to: impl Into<Target>) -> Self {
+        self.declare_send(to.into(), false)
     }
+    /// Declares a child that this one sends to as [`sends_to`](Self::sends_to) says, and for which it may
+    /// also wait: for an answer or for room in a mailbox, while it handles nothing else. A tree with a cycle
+    /// of such waits does not start.
+    #[must_use]
+    pub fn waits_for(self, to: impl Into<Target>) -> Self {
+        self.declare_send(to.into(), true)
+    }
+
+    fn declare_send(mut self, to: Target, waits: bool) -> Self {
+        self.sends.push(DeclaredSend { to, waits });
+        self
+    }
+
     /// Makes `reference` name this child.
     #[must_use]
     pub fn reference(self, reference: &ChildRef) -> Self {
@@ -387,11 +346,5 @@ impl fmt::Debug for Start {
             Start::Supervisor(spec) => spec.fmt(f),
             Start::Dynamic { spec, slot } => write!(f, "dynamic, at most {}, {spec:?}", slot.max),
         }
-    }
-}
-
-impl fmt::Debug for Factory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind)
     }
 }

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{CrashLog, Event, EventLog, HookEvents, NodeSnapshot, Root, SupervisorSpec, Tree, Vitals};
+use crate::{
+    CrashLog, Event, EventLog, HookEvents, NodeSnapshot, Root, SupervisorSpec, Tree, Vitals,
+    sends::UNDECLARED,
+};
 
 /// Longest wait for a condition.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -51,10 +54,10 @@ impl TestTree {
         &mut self.root
     }
 
-    /// Stops the tree and checks that all children have ended.
+    /// Stops the tree and checks that all children have ended, and that none sent undeclared messages.
     ///
     /// # Panics
-    /// If it does not stop in time, or a child still runs.
+    /// If it does not stop in time, a child still runs, or a message was not declared.
     pub async fn stop(&mut self) {
         let stopped = tokio::time::timeout(DEADLINE, self.root.stop()).await;
         assert!(stopped.is_ok(), "the tree did not stop: {:#?}", self.root.tree().snapshot());
@@ -72,6 +75,9 @@ impl TestTree {
         eventually("no thread is stuck", || left(|state| state == "stuck").is_empty()).await;
         let left = left(|state| state != "stopped");
         assert!(left.is_empty(), "children outlived their test: {left:?}");
+        let events = self.root.tree().events(0);
+        let undeclared = events.iter().find(|event| format!("{event:?}").contains(UNDECLARED));
+        assert!(undeclared.is_none(), "a message was not declared: {undeclared:?}");
     }
 }
 

@@ -22,6 +22,16 @@ pub struct TestEnv {
     extra: Vec<String>,
 }
 
+impl Drop for TestEnv {
+    /// Fails the test if a child sent a message that its specification does not declare.
+    fn drop(&mut self) {
+        let log = fs::read(self.log_path()).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let undeclared = log.lines().find(|line| line.contains("which it does not declare"));
+        assert!(undeclared.is_none() || std::thread::panicking(), "{undeclared:?}");
+    }
+}
+
 impl TestEnv {
     /// Creates an empty environment for the program `binary` (in tests:
     /// `env!("CARGO_BIN_EXE_orchestrator")`).
@@ -50,8 +60,9 @@ impl TestEnv {
 
     /// Removes the prelude of [`TestEnv::shell`].
     #[must_use]
-    pub fn without_shell(self) -> Self {
-        Self { shell: None, ..self }
+    pub fn without_shell(mut self) -> Self {
+        self.shell = None;
+        self
     }
 
     /// Replaces the binary for the next starts.

@@ -16,7 +16,7 @@ pub(super) struct Facts<'a> {
     pub(super) events: &'a EventFacts,
     /// Operator and reason of each console's pause.
     pub(super) console_pauses: BTreeMap<String, String>,
-    /// Children that wait for each other.
+    /// Children that wait for others.
     pub(super) waiting: Waiting,
     pub(super) faults: Faults,
     /// Period of the restart intensity that counts restarts of each child.

@@ -27,7 +27,6 @@ const EARLIER: &str = "paused before this start, or at another instance: its aud
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     GivenUp,
-    Deadlock,
     Operator,
     CrashLoop,
     Fault,
@@ -51,9 +50,8 @@ pub(super) struct Finding {
 type Find = fn(&NodeSnapshot, &Facts<'_>) -> Option<Cause>;
 
 /// Each kind of cause, in the order of [`Rank`].
-const KINDS: [(Rank, Find); 10] = [
+const KINDS: [(Rank, Find); 9] = [
     (Rank::GivenUp, given_up),
-    (Rank::Deadlock, |node, facts| facts.waiting.deadlock_of(&node.path)),
     (Rank::Operator, steered),
     (Rank::CrashLoop, failing),
     (Rank::Fault, |node, facts| facts.faults.at(&node.path).cloned()),

@@ -1,6 +1,6 @@
 //! A small tree with an endpoint, and a client for raw HTTP.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use orchestrator_admin::{AdminConfig, Binding, ProgramInfo, child_spec};
 use orchestrator_subsystem::wire::{ErrorBody, TreeSnapshot};
@@ -14,7 +14,6 @@ use tempfile::TempDir;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpStream, UnixStream},
-    sync::Barrier,
 };
 
 mod numbers;
@@ -31,30 +30,7 @@ impl Message for Block {
     type Result = ();
 }
 
-/// Message that makes the store ask another one once all with this barrier are ready, and handle nothing
-/// meanwhile.
-pub(crate) struct AskOther {
-    pub(crate) other: Mailbox<Store>,
-    pub(crate) timeout: Duration,
-    pub(crate) barrier: Arc<Barrier>,
-}
-
-impl Message for AskOther {
-    type Result = ();
-}
-
 impl Child for Store {}
-
-impl Handle<AskOther> for Store {
-    fn handle(&mut self, ask: AskOther, cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {
-        let asked = async move {
-            ask.barrier.wait().await;
-            // The other one may not answer in time.
-            let _ = ask.other.ask(Block(Duration::ZERO), ask.timeout).await;
-        };
-        cx.atomically(asked, |_, (), _| ())
-    }
-}
 
 impl Handle<Block> for Store {
     fn handle(&mut self, block: Block, _cx: &mut ChildCx<'_, Self>) -> Handled<Self, ()> {

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use orchestrator_supervise::{ChildSpec, Factory, Strategy, SupervisorSpec, inbox, testing::TestTree};
+use orchestrator_supervise::{
+    ChildRef, ChildSpec, Factory, Strategy, SupervisorSpec, inbox, testing::TestTree,
+};
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
@@ -30,7 +32,7 @@ fn workers(file: &Path) -> (Workers, SupervisorSpec) {
     let (letters, slot) = inbox(8);
     let letters_child = ChildSpec::worker("dead_letters", dead_letters::factory(file, &slot));
     let tree = SupervisorSpec::new(Strategy::RestForOne).child(store).child(pool).child(letters_child);
-    (Workers::new(mailboxes, letters), tree)
+    (Workers::new(mailboxes, ChildRef::default(), letters), tree)
 }
 
 proptest! {

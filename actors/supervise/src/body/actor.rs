@@ -32,7 +32,6 @@ pub(crate) struct ActorBody<A: Child, F> {
 
 impl<A: Child, F> ActorBody<A, F> {
     pub(crate) fn new(slot: MailboxSlot<A>, make: F, vitals: &Arc<Vitals>) -> Self {
-        vitals.add_mailbox("mailbox", slot.mailbox.stats().clone());
         let shared = Shared::new(vitals.clone(), slot.mailbox);
         let next: NextChild<A> = Rc::new(RefCell::new(NextIncarnation::Empty));
         let context = Context::with_receiver(slot.receiver);

@@ -15,6 +15,7 @@ mod pausing;
 mod probe;
 mod random_tree;
 mod requests;
+mod sends;
 mod steering;
 mod stopping;
 mod storms;

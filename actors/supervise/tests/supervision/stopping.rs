@@ -22,7 +22,7 @@ fn sources_stop_first_and_their_messages_are_handled() {
     let (sink, sink_child) = journaling("sink", &journal);
     let (worker, worker_child) = journaling("worker", &journal);
     let (source, source_child) = journaling("source", &journal);
-    let inner = spec().child(worker_child).child(source_child);
+    let inner = spec().child(worker_child.sends_to(&sink)).child(source_child.sends_to(&worker));
     let spec = spec().child(sink_child).child(ChildSpec::supervisor("inner", inner));
     TestTree::run(spec, async |_| {
         for n in 0..20 {

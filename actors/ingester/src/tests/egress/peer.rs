@@ -135,7 +135,8 @@ impl Fixture {
             .child(ChildSpec::worker("collector", collector))
             .child(
                 ChildSpec::worker("egress", factory(listen, egress.clone(), mailbox.recipient()))
-                    .placement(Placement::Dedicated),
+                    .placement(Placement::Dedicated)
+                    .sends_to(&mailbox),
             );
         TestTree::run(spec, |tree| async move {
             eventually("it listens", || egress.local_addr().is_some()).await;

@@ -26,10 +26,11 @@ pub(crate) struct QueueStore {
 impl QueueStore {
     /// A restarted reader sends every operation again, so operations of its predecessor are dropped.
     pub(crate) fn child(self) -> ChildSpec {
-        let (requests, ingest) = (self.requests.clone(), self.ingest.clone());
+        let (requests, ingest, commands) =
+            (self.requests.clone(), self.ingest.clone(), self.commands.clone());
         let factory = Factory::thread(move |cx| self.run(&cx))
             .with_inbox("requests", &requests)
             .with_inbox("ingest", &ingest);
-        ChildSpec::worker("queue_store", factory).on_restart(OnRestart::Purge)
+        ChildSpec::worker("queue_store", factory).on_restart(OnRestart::Purge).sends_to(&commands)
     }
 }
