@@ -11,9 +11,8 @@ use std::{
 };
 
 /// Libraries whose versions matter for a report.
-const LIBRARIES: [&str; 15] = [
+const LIBRARIES: [&str; 14] = [
     "actix",
-    "actix-web",
     "clap",
     "config",
     "hyper",

@@ -2,7 +2,7 @@
 //! answers what a rule of [`super::instance`] asks ERMrest for, anything else with 400.
 
 use std::{
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -11,11 +11,19 @@ use std::{
     time::Duration,
 };
 
-use actix_web::{App, HttpRequest, HttpResponse, HttpServer, http::Method, http::header, web};
 use anyhow::{Context, Result};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::Incoming,
+    header::{ETAG, HeaderValue, IF_NONE_MATCH},
+};
 use jiff::{Timestamp, ToSpan};
+use orchestrator_edge::http;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
+use tokio::{net::TcpListener, runtime};
 
 type Row = Map<String, Value>;
 
@@ -25,6 +33,8 @@ pub(super) const CATALOG: &str = "/ermrest/catalog/1";
 const ROWS: usize = 20;
 /// Time between two batches.
 const PERIOD: Duration = Duration::from_secs(1);
+/// Most connections of the rule.
+const CONNECTIONS_MAX: usize = 64;
 
 #[derive(Default)]
 struct Rows {
@@ -42,14 +52,17 @@ pub(super) struct Table {
 impl Table {
     /// Starts the server, which runs until the process ends.
     pub(super) fn start() -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").context("no address is free for the catalog")?;
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let bound = runtime.block_on(TcpListener::bind("127.0.0.1:0"));
+        let listener = bound.context("no address is free for the catalog")?;
         let address = listener.local_addr()?;
         let rows = Arc::<Mutex<Rows>>::default();
-        let data = web::Data::from(rows.clone());
-        let app = move || App::new().app_data(data.clone()).default_service(web::to(answer));
+        let served = rows.clone();
         thread::spawn(move || {
-            let server = HttpServer::new(app).workers(1).disable_signals().listen(listener)?;
-            actix_rt::System::new().block_on(server.run())
+            let accept = async || Ok(listener.accept().await?.0);
+            runtime.block_on(http::serve(CONNECTIONS_MAX, accept, move |request| {
+                answer(request, served.clone())
+            }))
         });
         Ok(Self { address, rows })
     }
@@ -84,17 +97,19 @@ fn lock(rows: &Mutex<Rows>) -> MutexGuard<'_, Rows> {
     rows.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn answer(request: HttpRequest, body: web::Bytes, rows: web::Data<Mutex<Rows>>) -> HttpResponse {
+async fn answer(request: Request<Incoming>, rows: Arc<Mutex<Rows>>) -> Response<Full<Bytes>> {
+    let (head, body) = request.into_parts();
+    // A body that breaks off is not JSON.
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let mut rows = lock(&rows);
-    let path = request.uri().path().strip_prefix(CATALOG).unwrap_or_default();
-    let found = match *request.method() {
-        Method::GET => {
-            let tag = rows.tag();
-            if request.headers().get(header::IF_NONE_MATCH).is_some_and(|known| known == tag.as_str()) {
-                return HttpResponse::NotModified().insert_header((header::ETAG, tag)).finish();
-            }
-            path.strip_prefix("/entity/Work/").and_then(|filter| rows.read(filter, request.query_string()))
-        }
+    let path = head.uri.path().strip_prefix(CATALOG).unwrap_or_default();
+    let tag = rows.tag();
+    let is_known = head.headers.get(IF_NONE_MATCH).is_some_and(|known| known == tag.as_str());
+    let found = match head.method {
+        Method::GET if is_known => return tagged(StatusCode::NOT_MODIFIED, &tag, ""),
+        Method::GET => path
+            .strip_prefix("/entity/Work/")
+            .and_then(|filter| rows.read(filter, head.uri.query().unwrap_or_default())),
         Method::PUT => path
             .strip_prefix("/attributegroup/Work/")
             .and_then(|columns| columns.split_once(';'))
@@ -103,9 +118,15 @@ async fn answer(request: HttpRequest, body: web::Bytes, rows: web::Data<Mutex<Ro
         _ => None,
     };
     match found {
-        Some(found) => HttpResponse::Ok().insert_header((header::ETAG, rows.tag())).json(found),
-        None => HttpResponse::BadRequest().body(format!("the demo knows no {path}")),
+        Some(found) => tagged(StatusCode::OK, &rows.tag(), json!(found).to_string()),
+        None => http::response(StatusCode::BAD_REQUEST, "text/plain", format!("the demo knows no {path}")),
     }
+}
+
+fn tagged(status: StatusCode, tag: &str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = http::response(status, "application/json", body);
+    response.headers_mut().extend(HeaderValue::from_str(tag).ok().map(|tag| (ETAG, tag)));
+    response
 }
 
 impl Rows {

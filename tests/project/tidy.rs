@@ -158,7 +158,6 @@ const CLIENTS: &[&str] = &[
     "inotify::",
     "reqwest::",
     "hyper::",
-    "actix_web::",
     "UnixListener",
     "UnixStream",
     "TcpListener",

@@ -1,10 +1,12 @@
 //! Error responses: `{"error", "message"}`, where the message says what to do.
 
-use std::fmt;
-
-use actix_web::{HttpResponse, ResponseError, http::StatusCode};
+use hyper::{
+    StatusCode,
+    header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
+};
 use orchestrator_supervise::{AskError, CommandError, ConsoleCallError, ConsoleError};
 
+use crate::response::{Response, json};
 use orchestrator_subsystem::wire::{ErrorBody, ErrorKind};
 
 /// An error response.
@@ -15,21 +17,21 @@ impl ApiError {
     pub(crate) fn new(error: ErrorKind, message: impl Into<String>) -> Self {
         Self(ErrorBody { error, message: message.into() })
     }
-}
 
-impl fmt::Display for ApiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)
-    }
-}
-
-impl ResponseError for ApiError {
-    fn status_code(&self) -> StatusCode {
-        StatusCode::from_u16(self.0.error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    pub(crate) fn response(&self) -> Response {
+        let status = StatusCode::from_u16(self.0.error.status());
+        let mut response = json(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &self.0);
+        if self.0.error == ErrorKind::Unauthorized {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
     }
 
-    fn error_response(&self) -> HttpResponse {
-        HttpResponse::build(self.status_code()).json(&self.0)
+    /// Creates the response if there is no room for the request now.
+    pub(crate) fn busy(message: impl Into<String>) -> Response {
+        let mut response = Self::new(ErrorKind::Unavailable, message).response();
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+        response
     }
 }
 

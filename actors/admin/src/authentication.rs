@@ -7,74 +7,35 @@
 //! | TCP without a tokens file | operator; only loopback addresses are possible |
 //! | TCP address of the probes | nobody; there are only probes |
 
-use std::sync::Arc;
-
-use actix_web::{
-    Error, HttpMessage, ResponseError,
-    body::{BoxBody, MessageBody},
-    dev::{ServiceRequest, ServiceResponse},
-    http::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
-    middleware::Next,
-    web::Data,
-};
+use hyper::{HeaderMap, header::AUTHORIZATION, http::request::Parts};
 
 use crate::{
     api_error::ApiError,
-    connection_limit::is_probe,
     handler_context::HandlerContext,
     health, host_check, page,
-    peer::{Connection, Peer},
+    peer::Peer,
     role::{Caller, Role},
 };
 use orchestrator_subsystem::wire::ErrorKind;
 
-/// Middleware that refuses a request, or adds the [`Caller`] to it.
-pub(crate) async fn check(
-    request: ServiceRequest,
-    next: Next<impl MessageBody + 'static>,
-) -> Result<ServiceResponse<BoxBody>, Error> {
-    let slot = request.conn_data::<Connection>().map(Connection::mark_served);
-    if !is_probe(request.path())
-        && let Some(slot) = slot
-        && !slot.admit().await
-    {
-        let message = "all connections but those for probes are in use: try again later";
-        let mut answer = ApiError::new(ErrorKind::Unavailable, message).error_response();
-        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
-        return Ok(request.into_response(answer));
-    }
-    let Some(context) = request.app_data::<Data<HandlerContext>>().cloned() else {
-        let answer = ApiError::new(ErrorKind::Unknown, "the endpoint is not configured");
-        return Ok(request.into_response(answer.error_response()));
-    };
-    let (method, headers) = (request.method(), request.headers());
-    if let Some(problem) = host_check::problem(method, request.path(), headers, &context.state.hosts) {
+/// Caller of a request; None if it needs none.
+///
+/// # Errors
+/// The request is refused.
+pub(crate) fn check(context: &HandlerContext, peer: Peer, head: &Parts) -> Result<Option<Caller>, ApiError> {
+    let path = head.uri.path();
+    if let Some(problem) = host_check::problem(&head.method, path, &head.headers, &context.state.hosts) {
         context.metrics.origin.add(1);
-        let answer = ApiError::new(ErrorKind::Forbidden, problem).error_response();
-        return Ok(request.into_response(answer));
+        return Err(ApiError::new(ErrorKind::Forbidden, problem));
     }
-    match caller(&request, &context) {
-        Ok(caller) => {
-            request.extensions_mut().insert(Arc::new(caller));
-        }
-        Err(_) if is_public(request.path(), request.query_string()) => {}
+    match caller(context, peer, &head.headers) {
+        Ok(caller) => Ok(Some(caller)),
+        Err(_) if is_public(path, head.uri.query().unwrap_or_default()) => Ok(None),
         Err(problem) => {
             context.metrics.unauthorized.add(1);
-            let mut answer = ApiError::new(ErrorKind::Unauthorized, problem).error_response();
-            answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            return Ok(request.into_response(answer));
+            Err(ApiError::new(ErrorKind::Unauthorized, problem))
         }
     }
-    Ok(next.call(request).await?.map_into_boxed_body())
-}
-
-/// Middleware of the probes, which everybody may use.
-pub(crate) async fn mark_served(
-    request: ServiceRequest,
-    next: Next<impl MessageBody + 'static>,
-) -> Result<ServiceResponse<BoxBody>, Error> {
-    request.conn_data::<Connection>().map(Connection::mark_served);
-    Ok(next.call(request).await?.map_into_boxed_body())
 }
 
 /// The files of the console need no token, nor do health checks without the state of healthy children.
@@ -82,15 +43,14 @@ pub(crate) fn is_public(path: &str, query: &str) -> bool {
     page::is_public(path) || path == "/livez" || (path == "/readyz" && !health::is_verbose(query))
 }
 
-fn caller(request: &ServiceRequest, context: &HandlerContext) -> Result<Caller, &'static str> {
-    let peer = request.conn_data::<Peer>().copied().unwrap_or(Peer::Unknown);
+fn caller(context: &HandlerContext, peer: Peer, headers: &HeaderMap) -> Result<Caller, &'static str> {
     let tokens = match (peer, &context.state.tokens) {
         (Peer::Unix { .. }, _) | (Peer::Tcp(_), None) => {
             return Ok(Caller { who: peer.to_string(), role: Role::Operator });
         }
         (_, tokens) => tokens.as_ref().ok_or("the type of this connection is unknown: use TCP")?,
     };
-    let token = bearer(request.headers())
+    let token = bearer(headers)
         .ok_or("a token is required: send `Authorization: Bearer TOKEN`, or use --token-file")?;
     tokens.caller(token).ok_or("the token is unknown: see the file that admin.tokens_file names")
 }
@@ -103,6 +63,8 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::HeaderValue;
+
     use super::*;
 
     #[test]

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use actix_web::web::Payload;
+use bytes::BytesMut;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use crate::api_error::ApiError;
 use orchestrator_subsystem::wire::{BODY_LIMIT, ErrorKind};
@@ -16,22 +19,18 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// # Errors
 /// The body is late, too large or invalid.
 pub(crate) async fn read<T: DeserializeOwned + Default>(
-    payload: Payload,
+    body: Incoming,
     example: &str,
 ) -> Result<T, ApiError> {
-    let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, payload.to_bytes_limited(BODY_LIMIT)).await else {
-        return Err(ApiError::new(
-            ErrorKind::SlowBody,
-            format!("the body did not arrive within {BODY_TIMEOUT:?}"),
-        ));
-    };
-    let Ok(read) = read else {
+    let bad =
+        |error: String| ApiError::new(ErrorKind::BadRequest, format!("{error}: send JSON such as {example}"));
+    let collected = timeout(BODY_TIMEOUT, collect(body)).await.map_err(|_elapsed| {
+        ApiError::new(ErrorKind::SlowBody, format!("the body did not arrive within {BODY_TIMEOUT:?}"))
+    })?;
+    let Some(bytes) = collected.map_err(|error| bad(error.to_string()))? else {
         let message = format!("the body is larger than {BODY_LIMIT} bytes: send less");
         return Err(ApiError::new(ErrorKind::TooLarge, message));
     };
-    let bad =
-        |error: String| ApiError::new(ErrorKind::BadRequest, format!("{error}: send JSON such as {example}"));
-    let bytes = read.map_err(|error| bad(error.to_string()))?;
     if bytes.is_empty() {
         return Ok(T::default());
     }
@@ -44,4 +43,19 @@ pub(crate) async fn read<T: DeserializeOwned + Default>(
         // A position in the text says nothing about a value.
         bad(text.strip_suffix(&at).filter(|_| error.is_data()).unwrap_or(&text).to_owned())
     })
+}
+
+/// Reads the body to its end; None if it is too large. Chunks are copied, since each one keeps its read
+/// buffer alive.
+async fn collect(mut body: Incoming) -> hyper::Result<Option<BytesMut>> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        // Trailers are skipped.
+        let Ok(chunk) = frame?.into_data() else { continue };
+        if chunk.len() > BODY_LIMIT - whole.len() {
+            return Ok(None);
+        }
+        whole.extend_from_slice(&chunk);
+    }
+    Ok(Some(whole))
 }

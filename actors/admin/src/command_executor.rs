@@ -2,7 +2,7 @@
 //! in the audit log. A command that cannot be recorded is refused. A console's verb that changes nothing is
 //! recorded only if its caller is refused.
 
-use actix_web::http::StatusCode;
+use hyper::StatusCode;
 use orchestrator_supervise::{
     Command, ConsoleCallError, ConsoleVerb, Effect, Origin, State, is_in_branch, without_root,
 };

@@ -1,10 +1,7 @@
 //! `GET /v1/crashes` and `/v1/crashes/{path}`: reports of panics and faults, with the samples of the minute
 //! before.
 
-use actix_web::{
-    HttpRequest, HttpResponse,
-    web::{Data, Path, Query, block},
-};
+use hyper::StatusCode;
 use orchestrator_subsystem::wire::{Crashes, ErrorKind};
 use orchestrator_supervise::{CommandError, CrashLog, SampledMetric, Samples};
 use parking_lot::Mutex;
@@ -13,9 +10,10 @@ use serde::Deserialize;
 
 use crate::{
     api_error::ApiError,
-    handler_context::HandlerContext,
     history::{ABSENT, Columns, History},
     history_view::state_names,
+    request::{Reply, Request},
+    response::json,
 };
 
 /// Time before a crash whose samples are in its report, in milliseconds.
@@ -30,25 +28,19 @@ pub(crate) struct Args {
 }
 
 /// Reports of all children, or of the branch at a path.
-pub(crate) async fn crashes(
-    context: Data<HandlerContext>,
-    path: Option<Path<String>>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    let path = path.map(Path::into_inner).unwrap_or_default();
-    let args = Query::<Args>::from_query(request.query_string()).map_err(|error| {
-        ApiError::new(ErrorKind::BadRequest, format!("{error}: the query may have limit=NUMBER"))
-    })?;
+pub(crate) async fn crashes(request: Request) -> Reply {
+    let args: Args = request.query("the query may have limit=NUMBER")?;
     let limit = args.limit.unwrap_or(usize::MAX);
-    let path = context.tree.resolve(&path).ok_or(CommandError::NotFound(path))?;
+    let (context, [path, _]) = (&request.context, &request.parameters);
+    let path = context.tree.resolve(path).ok_or_else(|| CommandError::NotFound(path.clone()))?;
     let log = context.tree.crash_log().clone();
     add_samples(&log, &context.state.history);
-    // The worker of each socket has one thread for this.
-    let found = block(move || log.reports(&path, limit)).await;
+    #[expect(clippy::disallowed_methods, reason = "the runtime of each socket has one thread for this")]
+    let found = tokio::task::spawn_blocking(move || log.reports(&path, limit)).await;
     let (crashes, left_out) = found.map_err(|_| {
         ApiError::new(ErrorKind::Unavailable, "the endpoint is stopping: ask again once it runs")
     })?;
-    Ok(HttpResponse::Ok().json(Crashes { crashes, left_out }))
+    Ok(json(StatusCode::OK, &Crashes { crashes, left_out }))
 }
 
 /// Adds the samples of the minute before to each report that has none.

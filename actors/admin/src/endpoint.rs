@@ -1,7 +1,7 @@
 //! The endpoint as a child of the tree. It opens the sockets and serves until it is stopped. After the first
 //! start, an error of a socket never ends the process.
 
-use std::{future::pending, io, pin::pin, sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use orchestrator_edge::{LinkState, RetryPolicy};
 use orchestrator_supervise::{ChildSpec, Factory, Fault, Placement, Shutdown, StartCx};
@@ -97,16 +97,14 @@ async fn serve(state: &Arc<EndpointState>, binding: Binding, cx: &StartCx) -> Re
     let metrics = AdminMetrics::register(&cx.vitals);
     loop {
         let contexts = contexts(state, &metrics, cx);
-        let servers = Servers::build(&listeners, contexts)
-            .map_err(|error| Fault::new(AdminError::Server(error).to_string()))?;
-        let handle = servers.handle();
-        let mut running = pin!(servers.run());
+        let failed = |error| Fault::new(AdminError::Server(error).to_string());
+        let mut servers = Servers::start(&listeners, contexts).map_err(failed)?;
         let more = loop {
             tokio::select! {
                 biased;
                 // The stop also ends an endpoint without sockets.
                 () = cx.stop.cancelled() => break false,
-                ended = &mut running => return Err(ended_early(ended)),
+                error = servers.ended_early() => return Err(failed(error)),
                 () = next_attempt(&link, &opened) => {}
             }
             opened = listeners.open_missing(addresses);
@@ -119,7 +117,7 @@ async fn serve(state: &Arc<EndpointState>, binding: Binding, cx: &StartCx) -> Re
             // served.
             listeners = Listeners::default();
         }
-        let (_, _) = tokio::join!(handle.stop(), running);
+        servers.stop().await;
         if !more {
             return Ok(());
         }
@@ -161,9 +159,4 @@ async fn next_attempt(link: &LinkState, opened: &Opened) {
     let texts: Vec<_> = opened.errors.iter().map(ToString::to_string).collect();
     // The link logs the warning once for each new reason.
     link.retry(texts.join("; ")).await;
-}
-
-fn ended_early(ended: io::Result<()>) -> Fault {
-    let error = ended.err().unwrap_or_else(|| io::Error::other("the server ended unexpectedly"));
-    Fault::new(AdminError::Server(error).to_string())
 }

@@ -3,9 +3,9 @@
 
 use std::{io, time::Duration};
 
-use actix_web::{HttpResponse, web::Query};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
+use hyper::StatusCode;
 use orchestrator_supervise::{ConsoleError, ExportPages, Exports, StopToken};
 use orchestrator_text::sanitize;
 use schemars::SchemaGenerator;
@@ -13,7 +13,8 @@ use tokio::time::sleep;
 
 use crate::{
     api_error::ApiError,
-    handler_context::HandlerContext,
+    request::{Reply, Request},
+    response::{streaming, whole},
     response_limit::ResponsePermit,
     route_entry::{Parameter, STRING},
 };
@@ -52,31 +53,26 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
 /// Time for sending the last line before the connection is closed.
 const LAST_LINE_TIME: Duration = Duration::from_millis(200);
 
-/// `query` has the arguments of the export.
-pub(crate) async fn export(
-    context: &HandlerContext,
-    exports: Exports,
-    (path, name): (String, String),
-    query: &str,
-) -> Result<HttpResponse, ApiError> {
-    let args = Query::<Vec<(String, String)>>::from_query(query)
-        .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
+/// The query has the arguments of the export.
+pub(crate) async fn export(request: &Request, exports: Exports) -> Reply {
+    let (context, [path, name]) = (&request.context, &request.parameters);
+    let args: Vec<(String, String)> = request.query("the query may have NAME=VALUE")?;
     let Some(permit) = context.export_limit.take() else {
         context.metrics.export_limit.add(1);
         let message = format!("{} exports are being read: wait for the end of one", context.export_limit.max);
         return Ok(context.no_slot(message).await);
     };
     let mut rows = Rows {
-        pages: exports.open(&name, &args).map_err(|error| unknown_name(&path, error))?,
+        pages: exports.open(name, &args).map_err(|error| unknown_name(path, error))?,
         closing: context.closing.clone(),
         _permit: permit,
     };
     // An error of the first page has a status.
     let Some(first) = rows.next_page().await.transpose()? else {
-        return Ok(HttpResponse::Ok().content_type(CONTENT_TYPE).finish());
+        return Ok(whole(StatusCode::OK, CONTENT_TYPE, ""));
     };
     let body = stream::iter([Ok(first)]).chain(rows.into_stream());
-    Ok(HttpResponse::Ok().content_type(CONTENT_TYPE).streaming(body))
+    Ok(streaming(CONTENT_TYPE, body))
 }
 
 fn unknown_name(path: &str, error: ConsoleError) -> ApiError {

@@ -2,16 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix_web::{
-    HttpResponse, ResponseError,
-    http::header::{HeaderValue, RETRY_AFTER},
-};
-use orchestrator_subsystem::wire::ErrorKind;
 use orchestrator_supervise::{StopToken, Tree};
 use tokio::time::timeout;
 
 use crate::{
-    admin_metrics::AdminMetrics, api_error::ApiError, endpoint_state::EndpointState,
+    admin_metrics::AdminMetrics, api_error::ApiError, endpoint_state::EndpointState, response::Response,
     response_limit::ResponseLimit,
 };
 
@@ -47,11 +42,9 @@ impl HandlerContext {
     }
 
     /// Answers a request that found no free slot, after a delay.
-    pub(crate) async fn no_slot(&self, message: String) -> HttpResponse {
+    pub(crate) async fn no_slot(&self, message: String) -> Response {
         // A stop does not wait for the delay.
         let _ = timeout(REFUSAL_DELAY, self.closing.cancelled()).await;
-        let mut answer = ApiError::new(ErrorKind::Unavailable, message).error_response();
-        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
-        answer
+        ApiError::busy(message)
     }
 }

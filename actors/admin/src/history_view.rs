@@ -1,17 +1,15 @@
 //! `GET /v1/history`: metrics of the last hour as columns.
 
-use actix_web::{
-    HttpRequest, HttpResponse,
-    web::{Data, Query},
-};
+use hyper::StatusCode;
 use orchestrator_supervise::CommandError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     api_error::ApiError,
-    handler_context::HandlerContext,
     history::{ABSENT, LINK_STATES, STATES, STEP_MS, Series},
+    request::{Reply, Request},
+    response::json,
 };
 use orchestrator_subsystem::wire::ErrorKind;
 
@@ -66,15 +64,11 @@ enum ShownValue {
     State(&'static str),
 }
 
-pub(crate) async fn history(
-    context: Data<HandlerContext>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    let args = Query::<Args>::from_query(request.query_string()).map_err(|error| {
-        bad(format!(
-            "{error}: the query may have path=CHILD, metric=NAME,NAME, since=MILLISECONDS, below=true and sum=true"
-        ))
-    })?;
+pub(crate) async fn history(request: Request) -> Reply {
+    let context = &request.context;
+    let args: Args = request.query(
+        "the query may have path=CHILD, metric=NAME,NAME, since=MILLISECONDS, below=true and sum=true",
+    )?;
     let path = context.tree.resolve(&args.path).ok_or_else(|| CommandError::NotFound(args.path.clone()))?;
     let metrics: Vec<String> =
         args.metric.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
@@ -97,13 +91,14 @@ pub(crate) async fn history(
         };
         (columns, history.usage())
     };
-    Ok(HttpResponse::Ok().json(HistoryView {
+    let view = HistoryView {
         at_ms: columns.at_ms,
         oldest_ms: usage.oldest_ms,
         path,
         series: columns.series.into_iter().map(shown).collect(),
         step_ms: STEP_MS,
-    }))
+    };
+    Ok(json(StatusCode::OK, &view))
 }
 
 fn shown(Series { path, metric, values }: Series) -> ShownSeries {

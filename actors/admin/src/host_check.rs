@@ -5,9 +5,9 @@
 
 use std::net::IpAddr;
 
-use actix_web::http::{
-    Method,
-    header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN},
+use hyper::{
+    HeaderMap, Method,
+    header::{HOST, HeaderName, HeaderValue, ORIGIN},
 };
 
 /// Relation of the page to this server, according to the browser.
@@ -20,7 +20,7 @@ const DATA: &str = "/v1/";
 /// Reason to refuse a request for `path` by its headers. `served` are the accepted names besides the local
 /// ones.
 pub(crate) fn problem(method: &Method, path: &str, headers: &HeaderMap, served: &[String]) -> Option<String> {
-    if headers.get_all(HOST).count() > 1 {
+    if headers.get_all(HOST).iter().count() > 1 {
         return Some("the request has more than one `Host`: send one".to_owned());
     }
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
@@ -36,9 +36,9 @@ pub(crate) fn problem(method: &Method, path: &str, headers: &HeaderMap, served: 
     }
     // `none` is a request of the user, such as a bookmark.
     let is_own = |value: &HeaderValue| value == "same-origin" || value == "none";
-    let is_link = method.is_safe() && headers.get_all(&SEC_FETCH_DEST).eq(["document"]);
+    let is_link = method.is_safe() && headers.get_all(SEC_FETCH_DEST).iter().eq(["document"]);
     let is_limited = !method.is_safe() || path.starts_with(DATA);
-    let from_other = is_limited && !is_link && !headers.get_all(&SEC_FETCH_SITE).all(is_own);
+    let from_other = is_limited && !is_link && !headers.get_all(SEC_FETCH_SITE).iter().all(is_own);
     from_other.then(|| "requests from web pages of other sites are not accepted".to_owned())
 }
 
@@ -60,7 +60,6 @@ fn is_served(host: &str, served: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use actix_web::http::header::HeaderValue;
 
     fn is_accepted(host: &str, origin: Option<&'static str>) -> bool {
         let mut headers = HeaderMap::new();

@@ -1,18 +1,21 @@
 //! `GET /v1/info` and `/v1/config`: version, limits and configuration of the process.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
-use actix_web::{
-    HttpResponse,
-    web::{Data, ReqData},
-};
+use hyper::StatusCode;
 use rustix::process::{Resource, getrlimit};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    connection_limit::connections_max, handler_context::HandlerContext, history, process::ProcessUsage,
-    role::Caller, timestamp::rfc3339,
+    connection_limit::connections_max,
+    handler_context::HandlerContext,
+    history,
+    process::ProcessUsage,
+    request::{Reply, Request},
+    response::json,
+    role::Caller,
+    timestamp::rfc3339,
 };
 use orchestrator_subsystem::{time_zone, wire::BODY_LIMIT};
 use orchestrator_supervise::now_ms;
@@ -103,20 +106,21 @@ struct ResourceLimit {
     soft: Option<u64>,
 }
 
-pub(crate) async fn info(context: Data<HandlerContext>, caller: ReqData<Arc<Caller>>) -> HttpResponse {
+pub(crate) async fn info(request: Request) -> Reply {
+    let context = &request.context;
     let program_info = &context.state.program_info;
     let (oldest, _) = context.tree.event_log().page(0, 0);
-    HttpResponse::Ok().json(Info {
+    let info = Info {
         admin: AdminInfo {
             audit_file: context.state.audit.has_file(),
             listens_on: context.state.addresses.names(),
             tokens: context.state.tokens.is_some(),
         },
-        arbiters: arbiters(&context),
-        caller: Caller::clone(&caller),
+        arbiters: arbiters(context),
+        caller: request.caller()?,
         events: EventNumbers { newest: context.tree.event_log().newest(), oldest },
         features: program_info.features.clone(),
-        history: history_of(&context),
+        history: history_of(context),
         limits: LimitsInfo {
             body_bytes: BODY_LIMIT,
             connections: connections_max(),
@@ -132,11 +136,12 @@ pub(crate) async fn info(context: Data<HandlerContext>, caller: ReqData<Arc<Call
         time_zone: time_zone(),
         uptime_ms: context.tree.snapshot().uptime_ms,
         version: program_info.version.clone(),
-    })
+    };
+    Ok(json(StatusCode::OK, &info))
 }
 
-pub(crate) async fn config(context: Data<HandlerContext>) -> HttpResponse {
-    HttpResponse::Ok().json(&context.state.program_info.config)
+pub(crate) async fn config(request: Request) -> Reply {
+    Ok(json(StatusCode::OK, &request.context.state.program_info.config))
 }
 
 fn history_of(context: &HandlerContext) -> HistoryInfo {

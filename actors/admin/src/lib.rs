@@ -50,6 +50,8 @@ mod process;
 mod program_info;
 mod readiness;
 mod reload;
+mod request;
+mod response;
 mod response_limit;
 mod role;
 mod route_entry;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use actix_web::{HttpResponse, web::Data};
+use hyper::StatusCode;
 use orchestrator_supervise::{
     Histogram, MailboxSnapshot, MessageStats, MetricKind, MetricSnapshot, NodeSnapshot, StandardStream,
     Timing, Tree, Vitals,
@@ -12,6 +12,8 @@ use crate::{
     exposition::{Buckets, Exposition, Kind, Labels, name_part},
     handler_context::HandlerContext,
     process::ProcessUsage,
+    request::{Reply, Request},
+    response::whole,
     why,
 };
 
@@ -24,8 +26,8 @@ const ACTOR_MAILBOX: &str = "mailbox";
 /// Kind of a supervisor of equal children.
 const POOL: &str = "pool";
 
-pub(crate) async fn metrics(context: Data<HandlerContext>) -> HttpResponse {
-    HttpResponse::Ok().content_type("text/plain; version=0.0.4; charset=utf-8").body(text(&context))
+pub(crate) async fn metrics(request: Request) -> Reply {
+    Ok(whole(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text(&request.context)))
 }
 
 fn text(context: &HandlerContext) -> String {

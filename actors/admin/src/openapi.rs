@@ -1,7 +1,7 @@
 //! The OpenAPI document: the routes with the types of their queries and answers, and the verbs of the
 //! consoles with their schemas. HEAD goes without saying.
 
-use actix_web::http::Method;
+use hyper::Method;
 use orchestrator_subsystem::wire::{ErrorBody, ErrorKind, console_url};
 use orchestrator_supervise::{ConsoleVerb, VerbSchemas};
 use schemars::{SchemaGenerator, generate::SchemaSettings};

@@ -3,14 +3,17 @@
 
 use std::sync::LazyLock;
 
-use actix_web::{
-    HttpRequest, HttpResponse,
-    http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH},
-    web::Path,
+use hyper::{
+    StatusCode,
+    header::{CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH},
 };
 use sha2::{Digest, Sha256};
 
-use crate::api_error::ApiError;
+use crate::{
+    api_error::ApiError,
+    request::{Reply, Request},
+    response::whole,
+};
 use orchestrator_subsystem::wire::ErrorKind;
 
 /// URL prefix of the page's files.
@@ -81,12 +84,12 @@ const ASSETS: &[Asset] = assets! {
 /// ETags of the files, in the order of [`ASSETS`].
 static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| ASSETS.iter().map(|asset| tag(asset.text)).collect());
 
-pub(crate) async fn index(request: HttpRequest) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn index(request: Request) -> Reply {
     answer("index.html", &request)
 }
 
-pub(crate) async fn file(name: Path<String>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    answer(&name, &request)
+pub(crate) async fn file(request: Request) -> Reply {
+    answer(&request.parameters[0], &request)
 }
 
 /// Requests for this path need no token.
@@ -94,17 +97,17 @@ pub(crate) fn is_public(path: &str) -> bool {
     path == "/" || path.strip_prefix(FOLDER).is_some_and(|name| !name.contains('/'))
 }
 
-fn answer(name: &str, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
+fn answer(name: &str, request: &Request) -> Reply {
     let at = ASSETS.iter().position(|asset| asset.name == name).ok_or_else(|| {
         ApiError::new(ErrorKind::NotFound, "the console has no such file: open `/`".to_owned())
     })?;
     let (asset, tag) = (&ASSETS[at], TAGS[at].as_str());
-    let known = request.headers().get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    let is_known = known.is_some_and(|known| is_listed(known, tag));
-    let mut answer = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
-    answer.insert_header((ETAG, tag)).insert_header((CACHE_CONTROL, "no-cache"));
-    answer.insert_header((CONTENT_TYPE, content_type(name)));
-    Ok(if is_known { answer.finish() } else { answer.body(asset.text) })
+    let is_known = request.header(IF_NONE_MATCH).is_some_and(|known| is_listed(known, tag));
+    let (status, text) = if is_known { (StatusCode::NOT_MODIFIED, "") } else { (StatusCode::OK, asset.text) };
+    let mut answer = whole(status, content_type(name), text);
+    answer.headers_mut().insert(ETAG, HeaderValue::from_static(tag));
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    Ok(answer)
 }
 
 fn is_listed(known: &str, tag: &str) -> bool {

@@ -24,16 +24,13 @@
 //! request, or for a `Host` or `Origin` of another site, or a POST with the `Sec-Fetch-Site` of one. 503 if
 //! too many requests are in progress for 5 s; probes (`/livez`, `/readyz`, `/metrics`) have a reserve.
 
-use actix_web::{
-    HttpRequest, HttpResponse, Resource, ResponseError, Route,
-    http::{
-        Method,
-        header::{ALLOW, HeaderValue},
-    },
-    middleware::{DefaultHeaders, from_fn},
-    web::{self, Data, Path, ServiceConfig},
-};
+use std::sync::Arc;
 
+use hyper::{
+    StatusCode,
+    body::Incoming,
+    header::{ALLOW, HeaderValue},
+};
 use orchestrator_supervise::Command;
 use orchestrator_text::sanitize;
 use schemars::{SchemaGenerator, json_schema};
@@ -43,6 +40,7 @@ use crate::{
     api_error::ApiError,
     authentication,
     command::{command, console},
+    connection_limit::{Admission, is_probe},
     crashes,
     event_query::EventArgs,
     events::events,
@@ -53,7 +51,10 @@ use crate::{
     info::{self, Info},
     metrics::metrics,
     openapi, page,
-    route_entry::{ANY, Answer, GET, Parameter, RouteEntry, STRING, TEXT, json},
+    peer::Peer,
+    request::{Reply, Request},
+    response::{self, Response},
+    route_entry::{ANY, Answer, Parameter, RouteEntry, STRING, TEXT, json},
     tree_view, why,
 };
 use orchestrator_subsystem::wire::{
@@ -93,26 +94,26 @@ const VERBOSE: Parameter =
 
 /// All routes.
 pub(crate) const ROUTES: &[RouteEntry] = &[
-    RouteEntry::get("/", || web::to(page::index))
+    RouteEntry::get("/", |request| Box::pin(page::index(request)))
         .named("getPage", "Web console; public")
         .answers(&[(200, "The file, with an `ETag`", &[("text/html", STRING)]), NOT_MODIFIED]),
-    RouteEntry::get("/ui/{file}", || web::to(page::file))
+    RouteEntry::get("/ui/{file}", |request| Box::pin(page::file(request)))
         .named("getPageFile", "File of the web console; public")
         .parameters(&[("path", "file", "Name of the file", STRING)])
         .answers(&[(200, "The file, with an `ETag`", &[("*/*", STRING)]), NOT_MODIFIED])
         .errors(&[NotFound]),
-    RouteEntry::get("/v1/tree", || web::to(tree_view::tree))
+    RouteEntry::get("/v1/tree", |request| Box::pin(tree_view::tree(request)))
         .named("getTree", "The whole tree, as JSON or, for `Accept: text/plain`, as text")
         .query::<tree_view::Args>()
         .answers(&[(200, "The tree", &[json::<TreeSnapshot>(), TEXT])])
         .errors(&[BadRequest, NotFound]),
-    RouteEntry::get("/v1/tree/{path:.*}", || web::to(tree_view::tree))
+    RouteEntry::get("/v1/tree/{path:.*}", |request| Box::pin(tree_view::tree(request)))
         .named("getSubtree", "One child and its descendants")
         .parameters(&[CHILD])
         .query::<tree_view::Args>()
         .answers(&[(200, "The tree", &[json::<TreeSnapshot>(), TEXT])])
         .errors(&[BadRequest, NotFound]),
-    RouteEntry::stream("/v1/events", || web::to(events))
+    RouteEntry::stream("/v1/events", |request| Box::pin(events(request)))
         .named("getEvents", "Events of the tree, as server-sent events")
         .parameters(&[LAST_EVENT])
         .query::<EventArgs>()
@@ -123,7 +124,7 @@ pub(crate) const ROUTES: &[RouteEntry] = &[
             &[("text/event-stream", STRING)],
         )])
         .errors(&[BadRequest, NotFound, Unavailable]),
-    RouteEntry::get("/v1/history", || web::to(history_view::history))
+    RouteEntry::get("/v1/history", |request| Box::pin(history_view::history(request)))
         .named("getHistory", "Metrics of the last hour, as columns")
         .query::<history_view::Args>()
         .answers(&[(
@@ -132,20 +133,20 @@ pub(crate) const ROUTES: &[RouteEntry] = &[
             &[json::<HistoryView>()],
         )])
         .errors(&[BadRequest, NotFound]),
-    RouteEntry::get("/v1/why", || web::to(why::why))
+    RouteEntry::get("/v1/why", |request| Box::pin(why::why(request)))
         .named("getWhy", "For each subsystem the causes that hold up work now, the most effective first")
         .answers(&[(200, "The causes", &[json::<Why>()])]),
-    RouteEntry::get("/v1/why/{path:.+}", || web::to(why::why))
+    RouteEntry::get("/v1/why/{path:.+}", |request| Box::pin(why::why(request)))
         .named("getWhyOf", "The causes that hold up work in one branch")
         .parameters(&[CHILD])
         .answers(&[(200, "The causes", &[json::<Why>()])])
         .errors(&[NotFound]),
-    RouteEntry::get("/v1/crashes", || web::to(crashes::crashes))
+    RouteEntry::get("/v1/crashes", |request| Box::pin(crashes::crashes(request)))
         .named("getCrashes", "Reports of panics and faults: the last 10 of each child, 4 MiB at most")
         .query::<crashes::Args>()
         .answers(&[(200, "The reports, newest first", &[json::<Crashes>()])])
         .errors(&[BadRequest, Unavailable]),
-    RouteEntry::get("/v1/crashes/{path:.+}", || web::to(crashes::crashes))
+    RouteEntry::get("/v1/crashes/{path:.+}", |request| Box::pin(crashes::crashes(request)))
         .named("getCrashesOf", "Reports of panics and faults in one branch")
         .parameters(&[CHILD])
         .query::<crashes::Args>()
@@ -153,7 +154,7 @@ pub(crate) const ROUTES: &[RouteEntry] = &[
         .errors(&[BadRequest, NotFound, Unavailable]),
     RouteEntry::post(
         "/v1/actors/{path:.+}/{verb}",
-        || web::to(command),
+        |request| Box::pin(command(request)),
         SchemaGenerator::subschema_for::<CommandArgs>,
     )
     .named("command", "Send a command to a child; requires the role operator")
@@ -167,7 +168,7 @@ pub(crate) const ROUTES: &[RouteEntry] = &[
         ),
     ])
     .errors(COMMAND_ERRORS),
-    RouteEntry::post("/v1/consoles/{path:.+}/{verb}", || web::to(console), ANY)
+    RouteEntry::post("/v1/consoles/{path:.+}/{verb}", |request| Box::pin(console(request)), ANY)
         .named(
             "console",
             "Send a verb to a child's console; the role viewer is enough for verbs that change nothing, \
@@ -176,14 +177,14 @@ pub(crate) const ROUTES: &[RouteEntry] = &[
         .parameters(&[CHILD, VERB])
         .answers(&[(200, "Response of the child", &[("application/json", ANY)])])
         .errors(COMMAND_ERRORS),
-    RouteEntry::get("/v1/info", || web::to(info::info))
+    RouteEntry::get("/v1/info", |request| Box::pin(info::info(request)))
         .named("getInfo", "Version, process, limits, arbiters")
         .answers(&[(200, "Description of the process", &[json::<Info>()])]),
-    RouteEntry::get("/v1/config", || web::to(info::config))
+    RouteEntry::get("/v1/config", |request| Box::pin(info::config(request)))
         .named("getConfig", "The configuration, without secrets")
         .answers(&[(200, "Sections and keys as in the file", &[json::<Map<String, Value>>()])]),
     // After all other routes of this form.
-    RouteEntry::stream("/v1/{path:.+}/{name}", || web::to(export_of_child))
+    RouteEntry::stream("/v1/{path:.+}/{name}", |request| Box::pin(export_of_child(request)))
         .named("getExport", "All rows of an export, however many, for a viewer")
         .parameters(export::PARAMETERS)
         .answers(&[(
@@ -193,94 +194,131 @@ pub(crate) const ROUTES: &[RouteEntry] = &[
             &[(export::CONTENT_TYPE, STRING)],
         )])
         .errors(&[BadRequest, NotFound, Refused, Unavailable]),
-    RouteEntry::get("/livez", || web::to(health::livez))
+    RouteEntry::get("/livez", |request| Box::pin(health::livez(request)))
         .named("getLivez", "Liveness: whether the supervision loop runs")
         .answers(CHECKED),
-    RouteEntry::get("/readyz", || web::to(health::readyz))
+    RouteEntry::get("/readyz", |request| Box::pin(health::readyz(request)))
         .named("getReadyz", "Readiness: whether every child is ready")
         .parameters(&[VERBOSE])
         .answers(CHECKED),
-    RouteEntry::get("/metrics", || web::to(metrics))
+    RouteEntry::get("/metrics", |request| Box::pin(metrics(request)))
         .named("getMetrics", "All metrics, in the Prometheus text format 0.0.4")
         .answers(&[(200, "Samples", &[TEXT])]),
-    RouteEntry::get("/openapi.json", || web::to(document)).named("getOpenapi", "This document").answers(&[(
-        200,
-        "OpenAPI 3.1",
-        &[json::<Map<String, Value>>()],
-    )]),
+    RouteEntry::get("/openapi.json", |request| Box::pin(document(request)))
+        .named("getOpenapi", "This document")
+        .answers(&[(200, "OpenAPI 3.1", &[json::<Map<String, Value>>()])]),
 ];
 
-fn resource(route: &RouteEntry) -> Resource {
-    let RouteEntry { pattern, methods, handler, .. } = *route;
-    let other = web::to(move || async move { method_not_allowed(methods) });
-    let handled = route.methods().map(|method| handler().method(method));
-    handled.fold(web::resource(pattern), Resource::route).default_service(other)
+/// Routes of the socket of the probes. They need no token and have no reasons.
+const PROBES: &[RouteEntry] = &[
+    RouteEntry::get("/livez", |request| Box::pin(health::livez(request))),
+    RouteEntry::get("/readyz", |request| Box::pin(health::readyz_of_probe(request))),
+    RouteEntry::get("/metrics", |request| Box::pin(metrics(request))),
+];
+
+/// Headers of responses that have no others of these names; the first two also of probes.
+const HEADERS: &[(&str, &str)] = &[
+    ("cache-control", "no-store"),
+    ("x-content-type-options", "nosniff"),
+    ("content-security-policy", page::SECURITY_POLICY),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("referrer-policy", "no-referrer"),
+];
+
+/// Routes of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Served {
+    All,
+    /// `/livez`, `/readyz` and `/metrics`, for everybody.
+    Probes,
 }
 
-pub(crate) fn routes(app: &mut ServiceConfig) {
-    let headers = DefaultHeaders::new()
-        .add(("Cache-Control", "no-store"))
-        .add(("Content-Security-Policy", page::SECURITY_POLICY))
-        .add(("Cross-Origin-Resource-Policy", "same-origin"))
-        .add(("Referrer-Policy", "no-referrer"))
-        .add(("X-Content-Type-Options", "nosniff"));
-    let scope = ROUTES.iter().fold(web::scope(""), |scope, route| scope.service(resource(route)));
-    app.service(
-        scope.default_service(web::to(unknown_route)).wrap(from_fn(authentication::check)).wrap(headers),
-    );
+impl Served {
+    fn routes(self) -> &'static [RouteEntry] {
+        match self {
+            Self::All => ROUTES,
+            Self::Probes => PROBES,
+        }
+    }
+
+    fn unknown_route(self, path: &str) -> ApiError {
+        let message = match self {
+            Self::All => {
+                let known: Vec<_> = ROUTES.iter().map(RouteEntry::path).collect();
+                format!("unknown route `{}`: the routes are {}", sanitize(path), known.join(", "))
+            }
+            Self::Probes => "this address serves only /livez, /readyz and /metrics".to_owned(),
+        };
+        ApiError::new(ErrorKind::UnknownRoute, message)
+    }
+
+    fn headers(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::All => HEADERS,
+            Self::Probes => &HEADERS[..2],
+        }
+    }
 }
 
-/// Adds the routes of the probes alone. They need no token and have no reasons.
-pub(crate) fn probe_routes(app: &mut ServiceConfig) {
-    let headers =
-        DefaultHeaders::new().add(("Cache-Control", "no-store")).add(("X-Content-Type-Options", "nosniff"));
-    let resource = |pattern: &str, handler: fn() -> Route| {
-        let other = web::to(|| async { method_not_allowed(GET) });
-        web::resource(pattern)
-            .route(handler().method(Method::GET))
-            .route(handler().method(Method::HEAD))
-            .default_service(other)
+/// Answers a request of `peer`.
+pub(crate) async fn answer(
+    context: &Arc<HandlerContext>,
+    peer: Peer,
+    admission: &Admission,
+    served: Served,
+    request: hyper::Request<Incoming>,
+) -> Response {
+    let (head, body) = request.into_parts();
+    let request =
+        Request { context: context.clone(), caller: None, parameters: Default::default(), head, body };
+    let answered = match served {
+        Served::All => answer_caller(request, peer, admission).await,
+        Served::Probes => dispatch(served, request).await,
     };
-    app.service(
-        web::scope("")
-            .service(resource("/livez", || web::to(health::livez)))
-            .service(resource("/readyz", || web::to(health::readyz_of_probe)))
-            .service(resource("/metrics", || web::to(metrics)))
-            .default_service(web::to(async || {
-                let message = "this address serves only /livez, /readyz and /metrics";
-                ApiError::new(ErrorKind::UnknownRoute, message).error_response()
-            }))
-            .wrap(from_fn(authentication::mark_served))
-            .wrap(headers),
-    );
+    let mut response = answered.unwrap_or_else(|error| error.response());
+    for (name, value) in served.headers() {
+        response.headers_mut().entry(*name).or_insert(HeaderValue::from_static(value));
+    }
+    response
 }
 
-fn method_not_allowed(methods: &'static str) -> HttpResponse {
+/// Answers a request once there is room for it and its caller is known.
+async fn answer_caller(mut request: Request, peer: Peer, admission: &Admission) -> Reply {
+    if !is_probe(request.path()) && !admission.admit().await {
+        return Ok(ApiError::busy("all connections but those for probes are in use: try again later"));
+    }
+    request.caller = authentication::check(&request.context, peer, &request.head)?;
+    dispatch(Served::All, request).await
+}
+
+/// Answers a request by the first route that has its path.
+async fn dispatch(served: Served, mut request: Request) -> Reply {
+    for route in served.routes() {
+        let Some(parameters) = route.parameters_of(request.path()) else { continue };
+        if !route.allows(&request.head.method) {
+            return Ok(method_not_allowed(route.methods));
+        }
+        request.parameters = parameters;
+        return (route.handler)(request).await;
+    }
+    Err(served.unknown_route(request.path()))
+}
+
+fn method_not_allowed(methods: &'static str) -> Response {
     let message = format!("this route allows only {methods}");
-    let mut answer = ApiError::new(ErrorKind::MethodNotAllowed, message).error_response();
+    let mut answer = ApiError::new(ErrorKind::MethodNotAllowed, message).response();
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
     answer
 }
 
-async fn export_of_child(
-    context: Data<HandlerContext>,
-    request: HttpRequest,
-    target: Path<(String, String)>,
-) -> Result<HttpResponse, ApiError> {
-    let target = target.into_inner();
-    match context.tree.exports(&target.0) {
-        Some(exports) => export::export(&context, exports, target, request.query_string()).await,
-        None => Ok(unknown_route(request).await),
+async fn export_of_child(request: Request) -> Reply {
+    match request.context.tree.exports(&request.parameters[0]) {
+        Some(exports) => export::export(&request, exports).await,
+        None => Err(Served::All.unknown_route(request.path())),
     }
 }
 
-async fn document(context: Data<HandlerContext>) -> HttpResponse {
-    HttpResponse::Ok().json(openapi::document(ROUTES, &context.tree.console_verbs()))
-}
-
-async fn unknown_route(request: HttpRequest) -> HttpResponse {
-    let known: Vec<_> = ROUTES.iter().map(RouteEntry::path).collect();
-    let message =
-        format!("unknown route `{}`: the routes are {}", sanitize(request.path()), known.join(", "));
-    ApiError::new(ErrorKind::UnknownRoute, message).error_response()
+async fn document(request: Request) -> Reply {
+    let document = openapi::document(ROUTES, &request.context.tree.console_verbs());
+    Ok(response::json(StatusCode::OK, &document))
 }

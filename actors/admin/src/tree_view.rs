@@ -1,17 +1,18 @@
 //! `GET /v1/tree` and `/v1/tree/{path}`: the tree at present or at a past time.
 
-use actix_web::{
-    HttpRequest, HttpResponse,
-    http::header::{ACCEPT, ContentType},
-    web::{Data, Path, Query},
-};
+use hyper::{StatusCode, header::ACCEPT};
 use orchestrator_supervise::CommandError;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
-    accept_header::prefers_text, api_error::ApiError, ascii, handler_context::HandlerContext,
-    history::rewind, shown_state, why,
+    accept_header::prefers_text,
+    api_error::ApiError,
+    ascii,
+    history::rewind,
+    request::{Reply, Request},
+    response::{Response, json, text},
+    shown_state, why,
 };
 use orchestrator_subsystem::wire::{ErrorKind, TreeSnapshot};
 
@@ -24,24 +25,22 @@ pub(crate) struct Args {
 }
 
 /// The whole tree, or the branch at a path.
-pub(crate) async fn tree(
-    context: Data<HandlerContext>,
-    path: Option<Path<String>>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    let Some(path) = path else { return Ok(show(&snapshot(&context, &request)?, &request)) };
-    let unknown = || CommandError::NotFound(path.to_string());
-    let path = context.tree.resolve(&path).ok_or_else(unknown)?;
-    let snapshot = snapshot(&context, &request)?;
+pub(crate) async fn tree(request: Request) -> Reply {
+    let [path, _] = &request.parameters;
+    if path.is_empty() {
+        return Ok(show(&snapshot(&request)?, &request));
+    }
+    let unknown = || CommandError::NotFound(path.clone());
+    let path = request.context.tree.resolve(path).ok_or_else(unknown)?;
+    let snapshot = snapshot(&request)?;
     let root = snapshot.root.find(&path).cloned().ok_or_else(unknown)?;
     Ok(show(&TreeSnapshot { root, ..snapshot }, &request))
 }
 
 /// The present tree, or with `?at=` the tree at that time.
-fn snapshot(context: &HandlerContext, request: &HttpRequest) -> Result<TreeSnapshot, ApiError> {
-    let bad = |message: String| ApiError::new(ErrorKind::BadRequest, message);
-    let args = Query::<Args>::from_query(request.query_string())
-        .map_err(|error| bad(format!("{error}: the query may have at=MILLISECONDS, counted from 1970")))?;
+fn snapshot(request: &Request) -> Result<TreeSnapshot, ApiError> {
+    let context = &request.context;
+    let args: Args = request.query("the query may have at=MILLISECONDS, counted from 1970")?;
     let mut snapshot = context.tree.snapshot();
     let Some(at_ms) = args.at else {
         let causes: Vec<_> = why::causes(context, &snapshot).collect();
@@ -62,12 +61,10 @@ fn snapshot(context: &HandlerContext, request: &HttpRequest) -> Result<TreeSnaps
     Ok(snapshot)
 }
 
-fn show(snapshot: &TreeSnapshot, request: &HttpRequest) -> HttpResponse {
-    let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if prefers_text(accept) {
-        let text = ascii::render(snapshot);
-        HttpResponse::Ok().content_type(ContentType::plaintext()).body(text)
+fn show(snapshot: &TreeSnapshot, request: &Request) -> Response {
+    if prefers_text(request.header(ACCEPT).unwrap_or_default()) {
+        text(StatusCode::OK, ascii::render(snapshot))
     } else {
-        HttpResponse::Ok().json(snapshot)
+        json(StatusCode::OK, snapshot)
     }
 }

@@ -8,10 +8,7 @@ mod finding;
 
 use std::collections::BTreeSet;
 
-use actix_web::{
-    HttpResponse,
-    web::{Data, Path},
-};
+use hyper::StatusCode;
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
 use orchestrator_supervise::{
     ClockJump, CommandError, NodeSnapshot, TreeSnapshot, clock_jump, is_in_branch, without_root,
@@ -24,12 +21,13 @@ use self::{
 };
 pub(crate) use self::{event_facts::EventFacts, finding::at};
 use crate::{
-    api_error::ApiError,
     fault::reported_cause,
     handler_context::HandlerContext,
     peer_help::examine,
     process::ProcessUsage,
     readiness,
+    request::{Reply, Request},
+    response::{Response, json},
     timestamp::{rfc3339, seconds},
 };
 
@@ -37,24 +35,22 @@ use crate::{
 const JUMP_SHOWN_MS: u64 = 600_000;
 
 /// Causes of all children of the root, or of the branch at a path.
-pub(crate) async fn why(
-    context: Data<HandlerContext>,
-    path: Option<Path<String>>,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn why(request: Request) -> Reply {
+    let (context, [path, _]) = (&request.context, &request.parameters);
     let snapshot = context.tree.snapshot();
-    let Some(path) = path else {
-        let branches = describe_all(&context, &snapshot, &snapshot.root.children);
-        return Ok(answer(&snapshot, process(&context, &snapshot).into_iter().chain(branches).collect()));
-    };
-    let branch = context.tree.resolve(&path).and_then(|path| snapshot.root.find(&path));
-    let branch = branch.ok_or_else(|| CommandError::NotFound(path.to_string()))?;
-    Ok(answer(&snapshot, describe_all(&context, &snapshot, std::slice::from_ref(branch))))
+    if path.is_empty() {
+        let branches = describe_all(context, &snapshot, &snapshot.root.children);
+        return Ok(answer(&snapshot, process(context, &snapshot).into_iter().chain(branches).collect()));
+    }
+    let branch = context.tree.resolve(path).and_then(|path| snapshot.root.find(&path));
+    let branch = branch.ok_or_else(|| CommandError::NotFound(path.clone()))?;
+    Ok(answer(&snapshot, describe_all(context, &snapshot, std::slice::from_ref(branch))))
 }
 
 /// Answers with the causes of each branch.
-fn answer(snapshot: &TreeSnapshot, mut subsystems: Vec<SubsystemCauses>) -> HttpResponse {
+fn answer(snapshot: &TreeSnapshot, mut subsystems: Vec<SubsystemCauses>) -> Response {
     subsystems.sort_by_key(|branch| branch.causes.first().is_none_or(|cause| cause.kind != "given_up"));
-    HttpResponse::Ok().json(Why { at_ms: snapshot.captured_at_ms, subsystems })
+    json(StatusCode::OK, &Why { at_ms: snapshot.captured_at_ms, subsystems })
 }
 
 pub(crate) fn causes(context: &HandlerContext, snapshot: &TreeSnapshot) -> impl Iterator<Item = Cause> {

@@ -97,8 +97,8 @@ pub enum ConnectionEvent<S, P, E> {
 pub struct ConnectionSlots<P, E> {
     max: usize,
     eviction_policy: EvictionPolicy,
-    connected: Metric,
-    evicted: Metric,
+    connected: Option<Metric>,
+    evicted: Option<Metric>,
     open: HashMap<u64, Arc<ConnectionSlot>>,
     served: FuturesUnordered<LocalBoxFuture<'static, (u64, P, Option<E>)>>,
     clock: Arc<AtomicU64>,
@@ -110,12 +110,17 @@ pub struct ConnectionSlots<P, E> {
 impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
     /// Creates slots for `max` connections. The gauge `connected` is their number; the counter `evicted`
     /// counts evictions.
-    pub fn new(max: usize, eviction_policy: EvictionPolicy, connected: Metric, evicted: Metric) -> Self {
+    pub fn new(
+        max: usize,
+        eviction_policy: EvictionPolicy,
+        connected: impl Into<Option<Metric>>,
+        evicted: impl Into<Option<Metric>>,
+    ) -> Self {
         Self {
             max,
             eviction_policy,
-            connected,
-            evicted,
+            connected: connected.into(),
+            evicted: evicted.into(),
             open: HashMap::new(),
             served: FuturesUnordered::new(),
             clock: Arc::default(),
@@ -129,6 +134,11 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
         self.open.is_empty()
     }
 
+    /// Returns true if the next connection is accepted only after the end of another one.
+    pub fn is_full(&self) -> bool {
+        self.open.len() > self.max
+    }
+
     /// Drives all connections until one ends or, if `may_accept`, `accept` returns a new one. Dropping the
     /// future loses nothing.
     pub async fn next_event<S>(
@@ -137,14 +147,14 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
         may_accept: bool,
     ) -> ConnectionEvent<S, P, E> {
         loop {
-            self.connected.set(self.open.len() as u64);
+            self.show_connected();
             // One connection beyond the limit is accepted; the next one only after the evicted one has ended.
-            let can_accept = self.accept_after.is_none() && self.open.len() <= self.max;
+            let can_accept = self.accept_after.is_none() && !self.is_full();
             tokio::select! {
                 biased;
                 Some((id, peer, end)) = self.served.next(), if !self.served.is_empty() => {
                     self.open.remove(&id);
-                    self.connected.set(self.open.len() as u64);
+                    self.show_connected();
                     self.accept_after = None;
                     return ConnectionEvent::Ended { id, peer, end };
                 }
@@ -178,7 +188,7 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
         let connection = AssertUnwindSafe(handler(id, slot)).catch_unwind();
         // A panic ends only its own connection.
         self.served.push(connection.map(move |end| (id, peer, end.ok())).boxed_local());
-        if self.open.len() > self.max {
+        if self.is_full() {
             self.evict();
         }
     }
@@ -187,13 +197,17 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
     pub fn evict(&self) -> bool {
         let mut candidates = self.open.values().map(|slot| &**slot).filter(|slot| !slot.is_closing());
         let evicted = (self.eviction_policy)(self.open.len(), &mut candidates);
-        self.evicted.add(u64::from(evicted.is_some()));
+        self.evicted.iter().for_each(|metric| metric.add(u64::from(evicted.is_some())));
         evicted.inspect(|slot| slot.close()).is_some()
     }
 
     /// Asks all connections to close.
     pub fn close_all(&self) {
         self.open.values().for_each(|slot| slot.close());
+    }
+
+    fn show_connected(&self) {
+        self.connected.iter().for_each(|metric| metric.set(self.open.len() as u64));
     }
 
     fn open_slot(&mut self) -> (u64, Arc<ConnectionSlot>) {

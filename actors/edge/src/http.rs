@@ -1,5 +1,5 @@
-//! HTTP/1.1 client of all edges. It sends requests unchanged, and limits head, body, chunks and time of a
-//! response.
+//! HTTP/1.1. The client of all edges sends requests unchanged, and limits head, body, chunks and time of a
+//! response. The server limits the head, and answers one request on each connection.
 
 mod connection;
 mod endpoint;
@@ -7,6 +7,7 @@ mod head_limit;
 mod headers;
 mod pool;
 mod proxy;
+mod server;
 #[cfg(feature = "tls")]
 mod target;
 #[cfg(feature = "tls")]
@@ -24,6 +25,7 @@ pub use self::{
     headers::{IDEMPOTENCY_KEY, file_headers, plain_headers},
     pool::Pool,
     proxy::Proxy,
+    server::{response, serve, serve_one},
 };
 #[cfg(feature = "tls")]
 pub use self::{

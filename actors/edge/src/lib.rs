@@ -3,8 +3,8 @@
 //!
 //! [`LinkState`] counts failures, reports the link and waits for the next attempt, by a [`RetryPolicy`].
 //! [`Reconnecting`] has the loop of an edge that stays connected with it. [`catch_panic`] makes a failed call
-//! of a client library's panic. [`LimitedStream`] fails when a peer sends too much. [`OneRequest`] ends after
-//! one HTTP request. [`ConnectionSlots`] accepts connections up to a limit. The features `amqp`, `http`,
+//! of a client library's panic. [`LimitedStream`] fails when a peer sends too much.
+//! [`ConnectionSlots`] accepts connections up to a limit. The features `amqp`, `http`,
 //! `mongodb`, `postgres`, `sqlite` and `tls` add parts of clients that more than one edge uses, and `process`
 //! adds programs; `delivery` delivers JSON to either.
 
@@ -29,7 +29,6 @@ mod limited_stream;
 mod link_state;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
-mod one_request;
 mod peer_error;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -60,7 +59,6 @@ pub use host_port::HostPort;
 pub use library_call::{catch_panic, catch_panic_now};
 pub use limited_stream::{FrameLimit, LimitError, LimitedStream, Transport};
 pub use link_state::LinkState;
-pub use one_request::OneRequest;
 pub use peer_error::{PeerError, PeerErrorKind, Sent};
 pub use reconnecting::Reconnecting;
 pub use regular_file::{

@@ -2,9 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix_web::{HttpRequest, http::StatusCode, http::header, web::Payload};
 use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
+use http_body_util::BodyExt;
+use hyper::{
+    StatusCode,
+    body::{Body, Incoming},
+};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
@@ -55,13 +58,11 @@ impl BodyLimits {
     }
 
     /// Reads a body to its end.
-    pub(super) async fn read(&self, request: &HttpRequest, payload: Payload) -> Result<PostBody, Rejection> {
-        let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-        if announced.and_then(|length| length.parse().ok()).is_some_and(|length: usize| length > BODY_MAX) {
+    pub(super) async fn read(&self, body: Incoming) -> Result<PostBody, Rejection> {
+        if body.size_hint().lower() > BODY_MAX as u64 {
             return Err(TOO_LONG);
         }
-        let slow = (StatusCode::REQUEST_TIMEOUT, "send the body without pauses");
-        timeout(BODY_TIMEOUT, self.collect(payload)).await.unwrap_or(Err(slow))
+        timeout(BODY_TIMEOUT, self.collect(body)).await.unwrap_or(Err(SLOW))
     }
 
     /// Reserves room for a post of `bytes` that waits for its run.
@@ -70,16 +71,18 @@ impl BodyLimits {
         self.queued.clone().acquire_many_owned(kib).await.ok()
     }
 
-    async fn collect(&self, mut payload: Payload) -> Result<PostBody, Rejection> {
+    async fn collect(&self, mut incoming: Incoming) -> Result<PostBody, Rejection> {
         let mut body = BytesMut::new();
         let mut limits: Option<OwnedSemaphorePermit> = None;
         loop {
-            let chunk = match timeout(CHUNK_TIMEOUT, payload.next()).await {
-                Ok(Some(Ok(chunk))) => chunk,
+            let frame = match timeout(CHUNK_TIMEOUT, incoming.frame()).await {
+                Ok(Some(Ok(frame))) => frame,
                 Ok(None) => return Ok(PostBody { bytes: body.freeze(), _permit: limits }),
                 Ok(Some(Err(_))) => return Err((StatusCode::BAD_REQUEST, "send the whole body")),
-                Err(_elapsed) => return Err((StatusCode::REQUEST_TIMEOUT, "send the body without pauses")),
+                Err(_elapsed) => return Err(SLOW),
             };
+            // Trailers are skipped.
+            let Ok(chunk) = frame.into_data() else { continue };
             if body.len() + chunk.len() > BODY_MAX {
                 return Err(TOO_LONG);
             }
@@ -98,6 +101,8 @@ impl BodyLimits {
 }
 
 const TOO_LONG: Rejection = (StatusCode::PAYLOAD_TOO_LARGE, "send at most 64 MiB in one post");
+
+const SLOW: Rejection = (StatusCode::REQUEST_TIMEOUT, "send the body without pauses");
 
 /// Bytes in KiB, rounded up.
 fn kib(bytes: usize) -> u32 {

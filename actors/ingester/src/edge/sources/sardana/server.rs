@@ -2,29 +2,27 @@
 //! request, so that pipelined ones take no memory.
 
 use std::{
-    future::ready,
+    convert::Infallible,
     io,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     sync::Arc,
     thread::{self, JoinHandle},
-    time::Duration,
 };
 
-use actix_http::{HttpService, error::DispatchError};
-use actix_service::{IntoServiceFactory, ServiceFactory, ServiceFactoryExt, fn_service, map_config};
-use actix_web::{
-    App, HttpRequest, HttpResponse,
-    dev::{AppConfig, ServerHandle},
-    http::{KeepAlive, StatusCode, header},
-    rt::System,
-    web::{self, Bytes, Data, Payload},
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    HeaderMap, Method, Request, Response, StatusCode,
+    body::Incoming,
+    header::{ALLOW, CONTENT_TYPE, HeaderValue},
 };
-use orchestrator_edge::OneRequest;
+use orchestrator_edge::http;
 use orchestrator_ingester_protocols::sardana::{Post, is_object};
 use orchestrator_supervise::Metric;
 use parking_lot::Mutex;
 use tokio::{
-    net::TcpStream,
+    net::TcpListener,
+    runtime,
     sync::{OwnedSemaphorePermit, mpsc, oneshot},
 };
 
@@ -33,10 +31,10 @@ use crate::source::SourceCx;
 
 /// Most connections.
 const CONNECTIONS_MAX: usize = 256;
-/// Time-out for a request's headers.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time to read the rest of a request that was answered early.
-const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Path of posts whose content is dropped.
+const CUSTOM_DATA: &str = "/v1/custom_data";
+/// Type of all answers.
+const JSON: &str = "application/json";
 
 /// An accepted post.
 #[derive(Debug)]
@@ -59,12 +57,9 @@ struct PostRouter {
 pub(super) struct Server {
     router: Arc<PostRouter>,
     thread: JoinHandle<()>,
-    _stop: Stop,
+    /// Stops the server when dropped.
+    _stop: oneshot::Sender<Infallible>,
 }
-
-/// Stops the server when dropped, also while it starts.
-#[derive(Debug)]
-struct Stop(ServerHandle);
 
 impl Server {
     /// Listens at `address` and sends posts to `sender` from the first one on. Posts that it does not
@@ -74,26 +69,20 @@ impl Server {
         outside: Metric,
         sender: mpsc::Sender<AcceptedPost>,
     ) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
         let router =
             Arc::new(PostRouter { run: Mutex::new((sender, outside)), limits: BodyLimits::default() });
         let (started, wait) = oneshot::channel();
-        let shared = Data::from(router.clone());
-        let serve = move || {
-            System::new().block_on(async move {
-                match build(listener, shared) {
-                    Ok(server) => {
-                        let _ = started.send(Ok(Stop(server.handle())));
-                        if let Err(error) = server.await {
-                            tracing::error!("the HTTP server for Sardana ended: {error}: restart this child");
-                        }
-                    }
-                    Err(error) => drop(started.send(Err(error))),
-                }
-            });
+        let (stop, stopped) = oneshot::channel();
+        let shared = router.clone();
+        let run = move || match listen(address) {
+            Ok((runtime, listener)) => {
+                let _ = started.send(Ok(()));
+                runtime.block_on(serve(&listener, shared, stopped));
+            }
+            Err(error) => drop(started.send(Err(error))),
         };
-        let thread = thread::Builder::new().name("sardana".to_owned()).spawn(serve)?;
-        let stop = wait.await.map_err(|_| io::Error::other("the server did not start"))??;
+        let thread = thread::Builder::new().name("sardana".to_owned()).spawn(run)?;
+        wait.await.map_err(|_| io::Error::other("the server did not start"))??;
         Ok(Self { router, thread, _stop: stop })
     }
 
@@ -114,54 +103,60 @@ impl Server {
     }
 }
 
-impl Drop for Stop {
-    fn drop(&mut self) {
-        // The stop is requested at once; its completion need not be awaited.
-        drop(self.0.stop(false));
+fn listen(address: SocketAddr) -> io::Result<(runtime::Runtime, TcpListener)> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let listener = runtime.block_on(TcpListener::bind(address))?;
+    Ok((runtime, listener))
+}
+
+/// Serves `listener` until the sender of `stopped` is dropped.
+async fn serve(listener: &TcpListener, router: Arc<PostRouter>, stopped: oneshot::Receiver<Infallible>) {
+    let accept = async || Ok(listener.accept().await?.0);
+    let answer = move |request| answer(request, router.clone());
+    tokio::select! {
+        never = http::serve(CONNECTIONS_MAX, accept, answer) => match never {},
+        _ = stopped => {}
     }
 }
 
-fn build(listener: TcpListener, router: Data<PostRouter>) -> io::Result<actix_web::dev::Server> {
-    let server = actix_web::dev::Server::build()
-        .workers(1)
-        .worker_max_blocking_threads(1)
-        .disable_signals()
-        .max_concurrent_connections(CONNECTIONS_MAX)
-        .shutdown_timeout(0)
-        .listen("sardana", listener, move || service(router.clone()))?;
-    Ok(server.run())
-}
+type Reply = Response<Full<Bytes>>;
 
-fn service(
-    router: Data<PostRouter>,
-) -> impl ServiceFactory<TcpStream, Config = (), Response = (), Error = DispatchError, InitError = ()> {
-    let app = App::new()
-        .app_data(router)
-        .route("/v1/custom_data", web::post().to(custom_data))
-        .route("/v1/{post}", web::post().to(post));
-    let http = HttpService::build()
-        .client_request_timeout(REQUEST_TIMEOUT)
-        .client_disconnect_timeout(DISCONNECT_TIMEOUT)
-        .keep_alive(KeepAlive::Disabled)
-        .h1(map_config(app.into_factory(), |()| AppConfig::default()));
-    fn_service(|connection: TcpStream| ready(Ok((OneRequest::new(connection), None)))).and_then(http)
-}
-
-async fn post(request: HttpRequest, payload: Payload, router: Data<PostRouter>) -> HttpResponse {
-    let Some(post) = Post::of_path(request.path()) else {
-        return HttpResponse::NotFound().finish();
-    };
-    if !is_json(&request) {
-        return refused("send JSON, with content-type: application/json");
+async fn answer(request: Request<Incoming>, router: Arc<PostRouter>) -> Reply {
+    let (head, body) = request.into_parts();
+    let (path, post) = (head.uri.path(), Post::of_path(head.uri.path()));
+    if post.is_none() && path != CUSTOM_DATA {
+        return empty(StatusCode::NOT_FOUND);
     }
-    let body = match router.limits.read(&request, payload).await {
-        Ok(body) => body,
-        Err(why) => return refused_as(why),
+    if head.method != Method::POST {
+        let mut refused = empty(StatusCode::METHOD_NOT_ALLOWED);
+        refused.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        return refused;
+    }
+    let is_json = is_json(&head.headers);
+    let answered = match post {
+        Some(post) => accept(post, is_json, body, &router).await,
+        None => custom_data(is_json, body, &router).await,
     };
-    let frame = match post.frame(&body.bytes) {
-        Ok(frame) => frame,
-        Err(advice) => return refused(advice),
-    };
+    match answered {
+        Ok(()) => http::response(StatusCode::OK, JSON, "null"),
+        Err((status, advice)) => {
+            http::response(status, JSON, serde_json::json!({ "detail": advice }).to_string())
+        }
+    }
+}
+
+fn empty(status: StatusCode) -> Reply {
+    let mut reply = Reply::default();
+    *reply.status_mut() = status;
+    reply
+}
+
+async fn accept(post: Post, is_json: bool, body: Incoming, router: &PostRouter) -> Result<(), Rejection> {
+    if !is_json {
+        return Err(refused("send JSON, with content-type: application/json"));
+    }
+    let body = router.limits.read(body).await?;
+    let frame = post.frame(&body.bytes).map_err(refused)?;
     let (sender, outside) = router.run.lock().clone();
     // A full queue delays the answer, which slows the sender. Without a run the post is dropped.
     let send = async {
@@ -175,40 +170,26 @@ async fn post(request: HttpRequest, payload: Payload, router: Data<PostRouter>) 
     if !sent {
         outside.add(1);
     }
-    accepted()
+    Ok(())
 }
 
-async fn custom_data(request: HttpRequest, payload: Payload, router: Data<PostRouter>) -> HttpResponse {
-    match router.limits.read(&request, payload).await {
-        Err(why) => refused_as(why),
-        Ok(body) if is_json(&request) && is_object(&body.bytes) => accepted(),
-        Ok(_) => refused("send a JSON object, with content-type: application/json"),
-    }
+async fn custom_data(is_json: bool, body: Incoming, router: &PostRouter) -> Result<(), Rejection> {
+    let body = router.limits.read(body).await?;
+    let is_valid = is_json && is_object(&body.bytes);
+    let advice = "send a JSON object, with content-type: application/json";
+    if is_valid { Ok(()) } else { Err(refused(advice)) }
 }
 
 /// Accepts JSON content types and a missing one, as the original's framework does.
-fn is_json(request: &HttpRequest) -> bool {
-    let Some(kind) = request.headers().get(header::CONTENT_TYPE) else {
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(kind) = headers.get(CONTENT_TYPE) else {
         return true;
     };
     let kind =
         kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+    kind == JSON || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 
-fn accepted() -> HttpResponse {
-    HttpResponse::Ok().content_type("application/json").body("null")
-}
-
-fn refused(advice: &'static str) -> HttpResponse {
-    refused_as((StatusCode::UNPROCESSABLE_ENTITY, advice))
-}
-
-/// Closes the connection, so that the rest of a refused body is not read.
-fn refused_as((status, advice): Rejection) -> HttpResponse {
-    let mut response = HttpResponse::build(status);
-    if status != StatusCode::UNPROCESSABLE_ENTITY {
-        response.force_close();
-    }
-    response.json(serde_json::json!({ "detail": advice }))
+fn refused(advice: &'static str) -> Rejection {
+    (StatusCode::UNPROCESSABLE_ENTITY, advice)
 }
