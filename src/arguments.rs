@@ -62,7 +62,7 @@ impl Arguments {
 
 /// Filter of the log with `--quiet`, and with `--verbose`.
 const QUIET: &str = "warn";
-const VERBOSE: &str = "info,actix_server=warn,orchestrator=debug";
+const VERBOSE: &str = "info,orchestrator=debug";
 
 /// Options of a run, and of commands that read its configuration.
 #[derive(Debug, Clone, Default, Args)]

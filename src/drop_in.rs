@@ -82,8 +82,8 @@ pub(crate) fn telemetry(context: &OriginalContext) -> Result<TelemetryConfig> {
         "critical" | "fatal" | "error" => "error",
         "warning" | "warn" => "warn",
         "info" => &default.filter,
-        "debug" => "debug,actix_server=warn",
-        "notset" | "trace" => "trace,actix_server=warn",
+        "debug" => "debug",
+        "notset" | "trace" => "trace",
         _ => anyhow::bail!(
             "LOG_LEVEL = {level:?} is not a log level; write critical, error, warning, info or debug"
         ),
@@ -129,7 +129,7 @@ mod tests {
             (&[("LOG_LEVEL", "")], &*default),
             (&[("LOG_LEVEL", "INFO")], &*default),
             (&[("LOG_LEVEL", "WARNING")], "warn"),
-            (&[("LOG_LEVEL", "Debug")], "debug,actix_server=warn"),
+            (&[("LOG_LEVEL", "Debug")], "debug"),
             (&[("LOG_LEVEL", "CRITICAL"), ("RUST_LOG", "")], "error"),
             (
                 &[("LOG_LEVEL", "wrong"), ("RUST_LOG", "warn,orchestrator_queue=trace")],

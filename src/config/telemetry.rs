@@ -17,6 +17,6 @@ pub(crate) struct TelemetryConfig {
 
 impl Default for TelemetryConfig {
     fn default() -> Self {
-        Self { format: LogFormat::Text, filter: "info,actix_server=warn".to_owned() }
+        Self { format: LogFormat::Text, filter: "info".to_owned() }
     }
 }

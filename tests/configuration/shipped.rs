@@ -102,7 +102,7 @@ fn set_overrides_environment_which_overrides_files() {
          on_corrupt = \"rebuild\"  # default\nredeliver_after_lease = false  # default\n\
          socket = \"b\"  # {name}:4\nstore = \"sqlite\"  # default\nsynchronous = \"full\"  # default\n\n\
          [queue.postgres]\ndsn = \"postgresql:///orchestrator\"  # default\nschema = \"orchestrator_queue\"  # default\n\n\
-         [telemetry]\nfilter = \"info,actix_server=warn\"  # default\nformat = \"text\"  # default\n"
+         [telemetry]\nfilter = \"info\"  # default\nformat = \"text\"  # default\n"
     );
     assert_eq!(text, expected);
     // The output is a valid configuration with the same values.
