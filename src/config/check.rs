@@ -9,7 +9,7 @@ use super::{
     schema::{Rule, Schema},
     secrets,
     validate::{Violation, violations},
-    value_path::{Step, dotted, position, remove, rule_at},
+    value_path::{Step, dotted, position, remove},
 };
 
 /// Part of the configuration that a tree holds.
@@ -38,12 +38,7 @@ pub(super) fn check(tree: &mut Value, schema: &Schema, extent: Extent) -> Vec<Di
                 wrong.push(steps);
             }
             Violation::MissingKey(name) => {
-                let missing = inside(steps, name);
-                diagnostics.push(explain::wrong_value(tree, &missing, violation, schema));
-                // Without its `kind`, the rest of a table cannot be read.
-                if rule_at(schema, &missing).is_some_and(|rule| rule.keyword("const").is_some()) {
-                    wrong.push(steps.clone());
-                }
+                diagnostics.push(explain::wrong_value(tree, &inside(steps, name), violation, schema));
             }
             violation => {
                 diagnostics.push(explain::wrong_value(tree, steps, violation, schema));

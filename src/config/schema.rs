@@ -135,9 +135,14 @@ impl<'a> Rule<'a> {
         self.0.get(keyword)
     }
 
+    /// Type of JSON Schema. None: any type.
+    pub(crate) fn kind(self) -> Option<&'a str> {
+        self.keyword("type")?.as_str()
+    }
+
     /// `kind` is a type of JSON Schema.
     pub(crate) fn has_type(self, kind: &str) -> bool {
-        self.0.get("type").is_some_and(|wanted| wanted == kind)
+        self.kind() == Some(kind)
     }
 }
 
@@ -146,7 +151,6 @@ fn fit_toml(schema: &mut Generated) {
     let Some(schema) = schema.as_object_mut() else { return };
     remove_null(schema);
     merge_words(schema);
-    merge_single_choice(schema);
     bound_integer(schema);
 }
 
@@ -204,18 +208,6 @@ fn merge_words(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Replaces a list with a single alternative by that alternative: a table whose `kind` has only one word.
-fn merge_single_choice(schema: &mut Map<String, Value>) {
-    let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
-    if let [Value::Object(only)] = choices.as_slice() {
-        let only = only.clone();
-        schema.remove("oneOf");
-        for (keyword, value) in only {
-            schema.entry(keyword).or_insert(value);
-        }
-    }
-}
-
 /// Adds the bounds of the Rust type, which schemars leaves to `format`, so that the schema rejects what serde
 /// would.
 fn bound_integer(schema: &mut Map<String, Value>) {
@@ -244,15 +236,7 @@ mod tests {
         choice: Option<Choice>,
         number: Option<u64>,
         texts: Vec<String>,
-        tagged: Tagged,
         free: std::collections::BTreeMap<String, Value>,
-    }
-
-    #[derive(JsonSchema)]
-    #[schemars(deny_unknown_fields, tag = "kind", rename_all = "snake_case")]
-    #[expect(dead_code, reason = "only its schema is used")]
-    enum Tagged {
-        Actor { name: String },
     }
 
     /// A choice.
@@ -273,8 +257,7 @@ mod tests {
         assert!(rule("choice").has_type("string") && rule("number").has_type("integer"));
         assert_eq!(rule("number").keyword("maximum"), Some(&json!(i64::MAX)));
         assert!(rule("texts").item().unwrap().has_type("string") && rule("texts").named_item().is_none());
-        assert!(rule("tagged").key("name").unwrap().has_type("string"), "a single alternative is merged");
-        assert!(rule("free").is_free() && !rule("tagged").is_free() && !schema.root().is_free());
+        assert!(rule("free").is_free() && !schema.root().is_free());
         assert!(!schema.to_string().contains("null"), "{schema}");
     }
 }

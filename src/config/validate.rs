@@ -13,7 +13,6 @@ use super::{schema::Rule, value_path::Step};
 pub(super) const KEYWORDS: [&[&str]; 2] = [
     &[
         "additionalProperties",
-        "const",
         "enum",
         "items",
         "maximum",
@@ -35,9 +34,7 @@ pub(super) enum Violation<'a> {
     /// The table lacks this key.
     MissingKey(&'a str),
     /// The value does not have this type of JSON.
-    Type(&'a Value),
-    /// The value is not this word.
-    Constant(&'a Value),
+    Type(&'a str),
     /// The value is not one of these words.
     Choice(&'a Value),
     /// The number is below this limit.
@@ -61,7 +58,7 @@ type Found<'a> = Vec<(Vec<Step>, Violation<'a>)>;
 
 fn validate<'a>(value: &Value, rule: Rule<'a>, steps: &mut Vec<Step>, found: &mut Found<'a>) {
     // A wrong type is the only error that is reported about a value.
-    if let Some(kind) = rule.keyword("type").filter(|kind| !is_of(value, kind)) {
+    if let Some(kind) = rule.kind().filter(|kind| !is_of(value, kind)) {
         return found.push((steps.clone(), Violation::Type(kind)));
     }
     if let Some(violation) = scalar(value, rule) {
@@ -102,9 +99,6 @@ fn keys<'a>(table: &Map<String, Value>, rule: Rule<'a>, steps: &mut Vec<Step>, f
 }
 
 fn scalar<'a>(value: &Value, rule: Rule<'a>) -> Option<Violation<'a>> {
-    if let Some(only) = rule.keyword("const").filter(|only| *only != value) {
-        return Some(Violation::Constant(only));
-    }
     if let Some(choice) =
         rule.choice().filter(|choice| !choice.as_array().is_some_and(|all| all.contains(value)))
     {
@@ -126,20 +120,16 @@ fn scalar<'a>(value: &Value, rule: Rule<'a>) -> Option<Violation<'a>> {
     (!matches).then_some(Violation::Pattern(pattern))
 }
 
-/// `kind` is the keyword `type`, which allows one type or several.
-fn is_of(value: &Value, kind: &Value) -> bool {
+/// `kind` is a type of JSON Schema.
+fn is_of(value: &Value, kind: &str) -> bool {
     match kind {
-        Value::Array(kinds) => kinds.iter().any(|kind| is_of(value, kind)),
-        kind => match kind.as_str() {
-            Some("array") => value.is_array(),
-            Some("boolean") => value.is_boolean(),
-            Some("integer") => value.is_i64() || value.is_u64(),
-            Some("null") => value.is_null(),
-            Some("number") => value.is_number(),
-            Some("object") => value.is_object(),
-            Some("string") => value.is_string(),
-            _ => true,
-        },
+        "array" => value.is_array(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "object" => value.is_object(),
+        "string" => value.is_string(),
+        _ => true,
     }
 }
 
@@ -186,7 +176,6 @@ mod tests {
             "properties": {
                 "name": { "type": "string", "minLength": 2 },
                 "kind": { "type": "string", "enum": ["a", "b"] },
-                "only": { "type": "string", "const": "x" },
                 "count": { "type": "integer", "minimum": -1, "maximum": u64::MAX },
                 "rate": { "type": "number", "maximum": 0.5 },
                 "list": { "type": "array", "items": { "type": "string", "pattern": "^[0-9]$" } },
@@ -209,7 +198,8 @@ mod tests {
             ),
             []
         );
-        let wrong = json!({ "kind": "c", "only": "y", "count": -2, "rate": 0.6, "list": [1, "x"], "free": { "x": 1 }, "new": 0 });
+        let wrong =
+            json!({ "kind": "c", "count": -2, "rate": 0.6, "list": [1, "x"], "free": { "x": 1 }, "new": 0 });
         let expected = [
             (vec![], "MissingKey"),
             (vec![key("count")], "Minimum"),
@@ -218,7 +208,6 @@ mod tests {
             (vec![key("list"), Step::Index(0)], "Type"),
             (vec![key("list"), Step::Index(1)], "Pattern"),
             (vec![], "UnknownKey"),
-            (vec![key("only")], "Constant"),
             (vec![key("rate")], "Maximum"),
         ];
         assert_eq!(found(wrong), expected.map(|(steps, name)| (steps, name.to_owned())));
