@@ -34,7 +34,7 @@ mod value_path;
 
 use anyhow::Result;
 use orchestrator_admin::Binding;
-use orchestrator_subsystem::redaction::redact;
+use orchestrator_subsystem::{redaction::redact, secret::with_secrets};
 
 use self::{
     layers::Layers,
@@ -100,6 +100,10 @@ impl Config {
 
     /// Includes secrets. A section that JSON cannot represent is null.
     pub(crate) fn to_json(&self) -> serde_json::Value {
+        with_secrets(|| self.serialized())
+    }
+
+    fn serialized(&self) -> serde_json::Value {
         let mut whole = serde_json::to_value(&self.program).unwrap_or_default();
         for section in &self.sections {
             whole[section.name()] = section.to_json().unwrap_or_default();
@@ -109,7 +113,7 @@ impl Config {
 
     /// JSON without secrets.
     pub(crate) fn redacted(&self) -> serde_json::Value {
-        secrets::redacted(self.to_json(), Some(Schema::whole().root()))
+        secrets::redacted(self.serialized())
     }
 
     /// JSON Schema of a configuration file.

@@ -163,7 +163,7 @@ impl Section {
         section!(self, S, config => config)
     }
 
-    /// Includes secrets.
+    /// Includes secrets within [`with_secrets`](orchestrator_subsystem::secret::with_secrets).
     pub(crate) fn to_json(&self) -> Result<Value, serde_json::Error> {
         section!(self, S, config => serde_json::to_value(config))
     }

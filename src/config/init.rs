@@ -13,7 +13,9 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use orchestrator_subsystem::{Original, OriginalContext, OriginalFile, redaction::redact};
+use orchestrator_subsystem::{
+    Original, OriginalContext, OriginalFile, redaction::redact, secret::with_secrets,
+};
 use orchestrator_text::sanitize_to;
 use serde_json::Value;
 use tempfile::NamedTempFile;
@@ -114,10 +116,13 @@ fn draft(
 ) -> Result<Draft> {
     let Config { program: own, sections, warnings: mut notes, .. } = config;
     let schema = Schema::whole();
-    let mut values = serde_json::to_value(own)?;
-    for section in &sections {
-        values[section.name()] = section.to_json()?;
-    }
+    let mut values = with_secrets(|| -> serde_json::Result<Value> {
+        let mut values = serde_json::to_value(own)?;
+        for section in &sections {
+            values[section.name()] = section.to_json()?;
+        }
+        Ok(values)
+    })?;
     let secrets = secret_files::move_out(&mut values, directory, &schema)?;
     notes.extend(secrets.iter().map(|secret| secret.note(directory.is_some())));
     let to_toml = |values: &Value| {

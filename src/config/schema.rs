@@ -49,7 +49,8 @@ impl std::fmt::Display for Schema {
     }
 }
 
-/// Kind of a key's values, from the keyword `format`. It decides how the values are redacted.
+/// Kind of a key's values, from the keyword `format`. It decides which values are refused, and which are
+/// shown in an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueFormat {
     /// `address`: a URL, a connection string, or a host. A password in it is an error.
@@ -100,9 +101,11 @@ impl<'a> Rule<'a> {
             && self.0.get("additionalProperties").is_some_and(|rest| *rest != json!(false))
     }
 
-    /// None if the values need no redaction.
+    /// Format of the values, or of those of a list or a table with free keys. None: they need no redaction.
     pub(crate) fn value_format(self) -> Option<ValueFormat> {
-        match self.keyword("format")?.as_str()? {
+        let inner = ["items", "additionalProperties"].iter().filter_map(|keyword| self.keyword(keyword));
+        let mut formats = [self.0].into_iter().chain(inner).filter_map(|schema| schema.get("format"));
+        match formats.next()?.as_str()? {
             "address" => Some(ValueFormat::Address),
             "webhook" => Some(ValueFormat::Webhook),
             "secret" => Some(ValueFormat::Secret),

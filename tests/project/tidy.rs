@@ -112,7 +112,10 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "orchestrator-text",
         ],
     ),
-    ("orchestrator-hooks", &["orchestrator-edge", "orchestrator-supervise", "orchestrator-text"]),
+    (
+        "orchestrator-hooks",
+        &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise", "orchestrator-text"],
+    ),
     (
         "orchestrator",
         &[
@@ -141,6 +144,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "orchestrator-queue-postgres",
             "orchestrator-queue-rules",
             "orchestrator-queue-sqlite",
+            "orchestrator-subsystem",
             "orchestrator-supervise",
         ],
     ),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use orchestrator_catalog_rules::{path, rule::Rule};
 use orchestrator_edge::amqp::Broker;
+use orchestrator_subsystem::Address;
 use orchestrator_supervise::ChildSpec;
 
 use crate::{
@@ -35,14 +36,15 @@ fn of_catalog(config: &CatalogConfig) -> Vec<String> {
     if let Err(error) = CatalogEndpoint::new(&config.base, None, &[]) {
         problems.push(format!("{at}.base = ..: {error}"));
     }
-    if let Some(url) = config.amqp.as_ref().filter(|url| orchestrator_edge::has_password(url))
+    let amqp = config.amqp.as_ref().map(Address::expose);
+    if let Some(url) = amqp.filter(|url| orchestrator_edge::has_password(url))
         && !url.contains("//guest:guest@")
     {
         problems.push(format!(
             "{at}.amqp = ..: it holds a password: put it into a file and name that in amqp_file"
         ));
     }
-    let url = config.amqp.as_deref().filter(|url| !url.is_empty() && config.amqp_file.is_none());
+    let url = amqp.filter(|url| !url.is_empty() && config.amqp_file.is_none());
     if let Some(Err(error)) = url.map(|url| Broker::new(url, "")) {
         problems.push(format!("{at}.amqp = ..: {error}"));
     }

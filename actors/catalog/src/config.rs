@@ -1,9 +1,9 @@
 //! Sections `[[catalog]]` and `[[catalog.rule]]` of the configuration.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use orchestrator_catalog_rules::definition::{ClaimConfig, Definition};
-use orchestrator_subsystem::Period;
+use orchestrator_subsystem::{Address, Period, Secret};
 use orchestrator_supervise::Backoff;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,8 +35,7 @@ pub struct CatalogConfig {
     pub token_file: Option<PathBuf>,
     /// Bearer token, for tests: whoever may read this file may use it. It is not printed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "secret"))]
-    pub token: Option<PlainToken>,
+    pub token: Option<Secret>,
     /// File with the certificate authorities (PEM) trusted for the catalog and its broker, in place
     /// of the public ones.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,8 +47,7 @@ pub struct CatalogConfig {
     /// Broker of change notices, `amqp://..` or `amqps://..`. Default: user guest on the catalog's
     /// host, port 5672. Empty: none. A URL with a password belongs into `amqp_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "address"))]
-    pub amqp: Option<String>,
+    pub amqp: Option<Address>,
     /// File with the URL of the broker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub amqp_file: Option<PathBuf>,
@@ -86,24 +84,6 @@ pub struct CatalogConfig {
     pub grace_ms: u32,
     /// Rules for the rows of this catalog.
     pub rule: Vec<RuleConfig>,
-}
-
-/// Token in the configuration itself. `Debug` does not show it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct PlainToken(String);
-
-impl PlainToken {
-    /// The token in plain text.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for PlainToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
 }
 
 /// A rule `[[catalog.rule]]`: the rows that it claims, the handler that processes them, and the

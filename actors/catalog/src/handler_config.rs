@@ -5,9 +5,10 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use orchestrator_catalog_rules::{outcome_kind::ExitCodes, text_template::TextTemplate};
 use orchestrator_edge::{
     http::{Target, Webhook, plain_headers},
-    process::{EnvValue, Environment},
+    process::Environment,
 };
 use orchestrator_exchange::JobQueue;
+use orchestrator_subsystem::{CommandLine, HeaderLine, Secret, WebhookUrl, secret::exposed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,9 +31,8 @@ pub struct HandlerConfig {
     pub answer_bytes: u32,
     /// command: program and arguments, started without a shell. The row is one line of JSON on its
     /// standard input.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("format" = "command"))]
-    pub argv: Vec<String>,
+    #[serde(skip_serializing_if = "CommandLine::is_empty")]
+    pub argv: CommandLine,
     /// command: working directory. Default: that of this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
@@ -40,8 +40,7 @@ pub struct HandlerConfig {
     /// LANG, LANGUAGE, LC_*, LOGNAME, PATH, SHELL, TMPDIR, TZ, TZDIR and USER of this process, and
     /// ORCHESTRATOR_RULE, _TOKEN and _ATTEMPT.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("format" = "secret"))]
-    pub env: BTreeMap<String, EnvValue>,
+    pub env: BTreeMap<String, Secret>,
     /// command: names of further variables that the program inherits from this process.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env_pass: Vec<String>,
@@ -57,12 +56,10 @@ pub struct HandlerConfig {
     /// http: address that rows are posted to, `http://host:port/path` or `https`. A secret belongs
     /// into `headers_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "webhook"))]
-    pub url: Option<String>,
+    pub url: Option<WebhookUrl>,
     /// http: additional headers, each `Name: value`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("format" = "header"))]
-    pub headers: Vec<String>,
+    pub headers: Vec<HeaderLine>,
     /// http: file with secret headers, one a line, e.g. `Authorization: Bearer ..`. It is read for
     /// each request.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,7 +98,7 @@ impl Default for HandlerConfig {
             kind: HandlerKind::default(),
             timeout_secs: 300,
             answer_bytes: 1 << 20,
-            argv: Vec::new(),
+            argv: CommandLine::new([]),
             cwd: None,
             env: BTreeMap::new(),
             env_pass: Vec::new(),
@@ -132,18 +129,18 @@ impl HandlerConfig {
         match self.kind {
             HandlerKind::None => {}
             HandlerKind::Command => {
-                for (key, value, text) in program_problems(&self.argv, &self.environment()) {
+                for (key, value, text) in program_problems(self.argv.expose(), &self.environment()) {
                     say(&key, &value, &text);
                 }
             }
             HandlerKind::Http => {
                 // The file is read when the rule starts.
-                match self.url.as_deref().map(|url| Target::new(url, None)) {
+                match self.url.as_ref().map(|url| Target::new(url.expose(), None)) {
                     None => say("url", "..", "it is missing: write http://HOST:PORT/PATH, or https"),
                     Some(Err(reason)) => say("url", "..", &reason),
                     Some(Ok(_)) => {}
                 }
-                if let Err(reason) = plain_headers(&self.headers) {
+                if let Err(reason) = plain_headers(self.header_lines()) {
                     say("headers", "..", &reason);
                 }
             }
@@ -211,7 +208,7 @@ impl HandlerConfig {
         Ok(match self.kind {
             HandlerKind::None => AnyHandler::Nothing,
             HandlerKind::Command => AnyHandler::Command(Command {
-                argv: self.argv.clone(),
+                argv: self.argv.expose().to_vec(),
                 cwd: self.cwd.clone(),
                 timeout,
                 grace: Duration::from_millis(self.grace_ms.into()),
@@ -221,7 +218,7 @@ impl HandlerConfig {
             }),
             HandlerKind::Http => AnyHandler::Webhook(Webhook {
                 target: self.target()?,
-                headers: plain_headers(&self.headers)?,
+                headers: plain_headers(self.header_lines())?,
                 headers_file: self.headers_file.clone(),
                 timeout,
                 answer_max: Some(answer_bytes),
@@ -241,13 +238,17 @@ impl HandlerConfig {
     }
 
     fn target(&self) -> Result<Target, String> {
-        let url = self.url.as_deref().unwrap_or_default();
+        let url = self.url.as_ref().map_or("", WebhookUrl::expose);
         // `check` has accepted the URL, so the file is the cause.
         Target::new(url, self.ca_file.as_deref()).map_err(|reason| format!("handler.{reason}"))
     }
 
+    fn header_lines(&self) -> impl Iterator<Item = &str> {
+        self.headers.iter().map(HeaderLine::expose)
+    }
+
     fn environment(&self) -> Environment {
-        Environment { pass: self.env_pass.clone(), set: self.env.clone() }
+        Environment { pass: self.env_pass.clone(), set: exposed(&self.env) }
     }
 
     fn exit_codes(&self) -> ExitCodes {

@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(rule.update.as_deref(), Some("/attributegroup/isa:imaging_data/RID;processing_status"));
         assert_eq!(rule.claim.set["processing_status"], "in progress");
         assert_eq!(rule.fail["processing_status"], "error");
-        assert_eq!(rule.handler.argv[1..4], ["--config", "/etc/imaging.json", "--rid"]);
+        assert_eq!(rule.handler.argv.expose()[1..4], ["--config", "/etc/imaging.json", "--rid"]);
         assert_eq!(context.take_warnings().len(), 2);
     }
 

@@ -55,7 +55,7 @@ use orchestrator_supervise::{
 };
 
 pub use check::check;
-pub use config::{BackoffConfig, CatalogConfig, PlainToken, RuleConfig};
+pub use config::{BackoffConfig, CatalogConfig, RuleConfig};
 pub use error::CatalogError;
 pub use handler::{Failure, Outcome, Task};
 pub use handler_config::{HandlerConfig, HandlerKind};
@@ -67,7 +67,7 @@ pub use subsystem::Catalogs;
 use crate::{
     agent::AgentContext,
     edge::{
-        credentials::{Secret, Source},
+        credentials::Source,
         http::{self, CatalogEndpoint, HttpCatalog, Timeouts},
         notices::{self, Notices},
         session::Session,
@@ -204,7 +204,7 @@ fn timeouts(config: &CatalogConfig) -> Timeouts {
 fn credentials(config: &CatalogConfig) -> Source {
     match (&config.token_file, &config.token, &config.credential_file) {
         (Some(file), ..) => Source::TokenFile(file.clone()),
-        (None, Some(token), _) => Source::Token(Secret::new(token.reveal().to_owned())),
+        (None, Some(token), _) => Source::Token(token.clone()),
         (None, None, Some(file)) => Source::file(file),
         (None, None, None) => Source::home(),
     }
@@ -215,7 +215,7 @@ fn broker(config: &CatalogConfig) -> Result<Option<Broker>, String> {
     let key = format!("catalog.{}.amqp_file", config.name);
     let url = match (&config.amqp_file, &config.amqp) {
         (Some(file), _) => read_secret(Some(file), "", &key)?,
-        (None, Some(url)) => url.clone(),
+        (None, Some(url)) => url.expose().to_owned(),
         (None, None) => {
             let host = endpoint(config, &[])?.host().to_owned();
             let host = if host.contains(':') { format!("[{host}]") } else { host };

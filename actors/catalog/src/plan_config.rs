@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use orchestrator_edge::process::{EnvValue, Environment};
+use orchestrator_edge::process::Environment;
+use orchestrator_subsystem::{CommandLine, Secret, secret::exposed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +20,8 @@ pub struct PlanConfig {
     pub kind: PlanKind,
     /// command: program and arguments, started without a shell. It reads rows as lines of JSON, and
     /// answers each with a line: an object of columns to write, or null to leave the row.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("format" = "command"))]
-    pub argv: Vec<String>,
+    #[serde(skip_serializing_if = "CommandLine::is_empty")]
+    pub argv: CommandLine,
     /// command: columns that the program may write. Default: those of `update` that `claim.set` does
     /// not write.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -31,8 +31,7 @@ pub struct PlanConfig {
     pub cwd: Option<PathBuf>,
     /// command: environment variables, as those of a handler.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("format" = "secret"))]
-    pub env: BTreeMap<String, EnvValue>,
+    pub env: BTreeMap<String, Secret>,
     /// command: names of further variables that the program inherits from this process.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env_pass: Vec<String>,
@@ -59,7 +58,7 @@ impl Default for PlanConfig {
     fn default() -> Self {
         Self {
             kind: PlanKind::default(),
-            argv: Vec::new(),
+            argv: CommandLine::new([]),
             columns: Vec::new(),
             cwd: None,
             env: BTreeMap::new(),
@@ -79,7 +78,7 @@ impl PlanConfig {
                 "plan.kind = none: a key of a program is given: write kind = \"command\", or leave it out";
             return if is_default { Vec::new() } else { vec![text.to_owned()] };
         }
-        let mut problems: Vec<_> = program_problems(&self.argv, &self.environment())
+        let mut problems: Vec<_> = program_problems(self.argv.expose(), &self.environment())
             .into_iter()
             .map(|(key, value, text)| format!("plan.{key} = {value}: {text}"))
             .collect();
@@ -107,11 +106,11 @@ impl PlanConfig {
         }
         let timeout = Duration::from_secs(self.timeout_secs.into());
         let line_bytes = usize::try_from(self.line_bytes).unwrap_or(usize::MAX);
-        let planner = Planner::new(rule, self.argv.clone(), self.cwd.clone(), self.environment());
+        let planner = Planner::new(rule, self.argv.expose().to_vec(), self.cwd.clone(), self.environment());
         Ok(Some(planner.limits(timeout, line_bytes)))
     }
 
     fn environment(&self) -> Environment {
-        Environment { pass: self.env_pass.clone(), set: self.env.clone() }
+        Environment { pass: self.env_pass.clone(), set: exposed(&self.env) }
     }
 }

@@ -78,7 +78,7 @@ async fn preview<S: Service>(service: &S, config: &RuleConfig) -> RulePreview {
         error: None,
     };
     if config.notify_only {
-        let program = config.handler.argv.first().map_or("", String::as_str);
+        let program = config.handler.argv.expose().first().map_or("", String::as_str);
         preview.starts = Some(program.to_owned());
         return preview;
     }

@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-pub use self::environment::{EnvValue, Environment, PASS_ALL};
+pub use self::environment::{Environment, PASS_ALL};
 use crate::capture::read;
 
 /// Time for which pipes are read after the end of a program: a process that left the group may hold them

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use orchestrator_edge::delivery::ReceiverSettings;
+use orchestrator_subsystem::{CommandLine, WebhookUrl};
 use orchestrator_text::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,15 +29,13 @@ pub struct HookConfig {
     /// Program and arguments, started without a shell for each occurrence. It reads the occurrence from
     /// standard input, as one line of JSON. It is started again until it exits with 0; 64 or 65 refuses the
     /// occurrence, and at the fifth time it is put aside.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("format" = "command"))]
-    pub argv: Vec<String>,
+    #[serde(skip_serializing_if = "CommandLine::is_empty")]
+    pub argv: CommandLine,
     /// Address that the JSON is posted to, `http://host:port/path` or `https`, until it answers with a status
     /// from 200 to 299. An occurrence whose content it refuses five times, such as with 413, is put aside. A
     /// secret belongs into `headers_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "webhook"))]
-    pub url: Option<String>,
+    pub url: Option<WebhookUrl>,
     /// File with secret headers for `url`, one a line, e.g. `Authorization: Bearer ..`. It is read for each
     /// request.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +85,7 @@ impl Default for HookConfig {
         Self {
             name: String::new(),
             on: HookEventKind::default(),
-            argv: Vec::new(),
+            argv: CommandLine::new([]),
             url: None,
             headers_file: None,
             ca_file: None,
@@ -103,8 +102,8 @@ impl HookConfig {
     pub(crate) fn receiver<'a>(&'a self, section: &'a str) -> ReceiverSettings<'a> {
         ReceiverSettings {
             section,
-            argv: &self.argv,
-            url: self.url.as_deref(),
+            argv: self.argv.expose(),
+            url: self.url.as_ref().map(WebhookUrl::expose),
             headers_file: self.headers_file.as_deref(),
             ca_file: self.ca_file.as_deref(),
             timeout: Duration::from_secs(self.timeout_secs.into()),
@@ -145,7 +144,11 @@ mod tests {
     use super::*;
 
     fn hook(name: &str) -> HookConfig {
-        HookConfig { name: name.to_owned(), argv: vec!["/bin/true".to_owned()], ..HookConfig::default() }
+        HookConfig {
+            name: name.to_owned(),
+            argv: CommandLine::new(["/bin/true".to_owned()]),
+            ..HookConfig::default()
+        }
     }
 
     #[test]
@@ -156,8 +159,8 @@ mod tests {
             hook("a"),
             hook("outbox"),
             hook("a/b"),
-            HookConfig { argv: Vec::new(), ..hook("none") },
-            HookConfig { url: Some("http://x".to_owned()), ..hook("both") },
+            HookConfig { argv: CommandLine::new([]), ..hook("none") },
+            HookConfig { url: Some(WebhookUrl::new("http://x")), ..hook("both") },
         ]);
         for (mistake, text) in mistakes.iter().zip([
             "hook.a.name = a: the name is taken",

@@ -6,11 +6,8 @@ use std::{
     path::PathBuf,
 };
 
-use orchestrator_edge::{
-    process::{EnvValue, Environment},
-    read_secret,
-};
-use orchestrator_subsystem::Period;
+use orchestrator_edge::{process::Environment, read_secret};
+use orchestrator_subsystem::{Address, Period, Secret, secret::exposed};
 use orchestrator_text::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,8 +41,8 @@ pub struct IngesterConfig {
     #[schemars(extend("format" = "address"))]
     pub advertise: String,
     /// URL of Redis, `rediss://` for TLS. Put a URL with a password into `redis_url_file`.
-    #[schemars(length(min = 1), extend("format" = "address"))]
-    pub redis_url: String,
+    #[schemars(length(min = 1))]
+    pub redis_url: Address,
     /// File with the URL of Redis, in place of `redis_url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redis_url_file: Option<PathBuf>,
@@ -87,8 +84,7 @@ pub struct IngesterConfig {
     /// get HOME, LANG, LANGUAGE, LC_*, LOGNAME, PATH, SHELL, TMPDIR, TZ, TZDIR and USER of this process,
     /// and the URL of Redis.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("format" = "secret"))]
-    pub env: BTreeMap<String, EnvValue>,
+    pub env: BTreeMap<String, Secret>,
     /// Names of further variables that these classes inherit from this process. `*`: all but
     /// `ORCHESTRATOR_*`, `CREDENTIALS_DIRECTORY`, and those of systemd's protocols.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -158,7 +154,7 @@ impl Default for IngesterConfig {
             name: String::new(),
             listen: "127.0.0.1:10000".to_owned(),
             advertise: String::new(),
-            redis_url: "redis://localhost:6379/0".to_owned(),
+            redis_url: Address::new("redis://localhost:6379/0"),
             redis_url_file: None,
             redis_ca_file: None,
             dump_path: None,
@@ -243,12 +239,12 @@ impl IngesterConfig {
     /// # Errors
     /// `redis_url_file` cannot be read.
     pub(crate) fn redis(&self) -> Result<String, String> {
-        read_secret(self.redis_url_file.as_deref(), &self.redis_url, "ingester.redis_url_file")
+        read_secret(self.redis_url_file.as_deref(), self.redis_url.expose(), "ingester.redis_url_file")
     }
 
     /// Environment of the site's classes.
     pub(crate) fn environment(&self) -> Environment {
-        Environment { pass: self.env_pass.clone(), set: self.env.clone() }
+        Environment { pass: self.env_pass.clone(), set: exposed(&self.env) }
     }
 
     /// Returns every error that the JSON schema cannot express. Each text begins with `section.key
@@ -309,7 +305,8 @@ impl IngesterConfig {
         if self.redis_url_file.is_some() {
             return None;
         }
-        let text = RedisTarget::new(&self.redis_url, self.redis_ca_file.as_deref(), "", Uuid::nil()).err()?;
+        let text = RedisTarget::new(self.redis_url.expose(), self.redis_ca_file.as_deref(), "", Uuid::nil())
+            .err()?;
         let of_file = text.strip_prefix("redis_ca_file = ").and_then(|rest| rest.split_once(": "));
         Some(match of_file {
             Some((file, text)) => ("redis_ca_file", file.to_owned(), text.to_owned()),

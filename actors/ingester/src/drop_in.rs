@@ -10,7 +10,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 use orchestrator_edge::process::PASS_ALL;
-use orchestrator_subsystem::{OriginalContext, redaction::may_hold_secret};
+use orchestrator_subsystem::{Address, OriginalContext, redaction::may_hold_secret};
 
 use crate::{
     class_path::ClassPath,
@@ -190,8 +190,8 @@ impl Variables {
         let default = IngesterConfig::default();
         // In the original, the second name is used only without the first.
         let redis_url = self.get("SERVICE_REDIS_DSN").or_else(|| self.get("REDIS_URL"));
-        let redis_url = redis_url.unwrap_or_else(|| default.redis_url.clone());
-        let redis_ca_file = redis_url.starts_with("rediss://").then(|| self.authorities()).flatten();
+        let redis_url = redis_url.map_or_else(|| default.redis_url.clone(), Address::new);
+        let redis_ca_file = redis_url.expose().starts_with("rediss://").then(|| self.authorities()).flatten();
         Ok(IngesterConfig {
             name: self.get("INGESTER_NAME").unwrap_or_default(),
             listen: format!("0.0.0.0:{port}"),
@@ -243,7 +243,7 @@ mod tests {
         let config = variables(&[]).config(Some("eiger"), stream).unwrap();
         assert_eq!(config.name(), "eiger-ingester");
         assert_eq!((config.listen.as_str(), config.url().as_str()), ("0.0.0.0:10000", URL));
-        assert_eq!(config.redis_url, "redis://localhost:6379/0");
+        assert_eq!(config.redis_url.expose(), "redis://localhost:6379/0");
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!((config.name().as_str(), names), ("mine", vec!["a", "b"]));
         assert_eq!((config.listen.as_str(), config.url().as_str()), ("0.0.0.0:10010", "tcp://node7:10010"));
         assert_eq!(
-            (config.redis_url.as_str(), config.dump_path.as_deref()),
+            (config.redis_url.expose(), config.dump_path.as_deref()),
             ("redis://:S3CR3T@r:1/2", Some("/d/x.cbors"))
         );
     }

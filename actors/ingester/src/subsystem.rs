@@ -98,7 +98,7 @@ impl Subsystem for Ingesters {
                 None => set,
             };
             let file = config.redis_url_file.as_ref().map(|file| file.display().to_string());
-            let at = file.or_else(|| without_credentials(&config.redis_url)).unwrap_or_default();
+            let at = file.or_else(|| without_credentials(config.redis_url.expose())).unwrap_or_default();
             set.elsewhere(format!("mappings and positions of {name}, in Redis at {at}"))
         })
     }

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use orchestrator_edge::{has_password, mongodb, read_secret, without_credentials};
 use orchestrator_producer_rules::{job::JobOptions, queue_state::CountedQueues};
+use orchestrator_subsystem::Address;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -85,8 +86,8 @@ pub struct ProducerConfig {
 pub struct FaktoryConfig {
     /// Address of the server: `tcp://host:port`, or `tcp+tls://host:port` for TLS. A password belongs into
     /// `password_file`.
-    #[schemars(length(min = 1), extend("format" = "address"))]
-    pub url: String,
+    #[schemars(length(min = 1))]
+    pub url: Address,
     /// File with the server's password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
@@ -111,8 +112,8 @@ pub enum Compat {
 #[serde(deny_unknown_fields, default)]
 pub struct MongoConfig {
     /// Address of the server or the replica set. One with a password belongs into `uri_file`.
-    #[schemars(length(min = 1), extend("format" = "address"))]
-    pub uri: String,
+    #[schemars(length(min = 1))]
+    pub uri: Address,
     /// File with the address, in place of `uri`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uri_file: Option<PathBuf>,
@@ -153,14 +154,14 @@ impl ProducerConfig {
         }
         // The files are read at run time, so they may still be missing.
         let text = "it contains a password: write it into a file and set password_file to that file's path";
-        let password = has_password(&self.faktory.url).then(|| format!("faktory.url = ..: {text}"));
-        let wrong = Server::new(&self.faktory.url, None, None).err().or(password);
+        let password = has_password(self.faktory.url.expose()).then(|| format!("faktory.url = ..: {text}"));
+        let wrong = Server::new(self.faktory.url.expose(), None, None).err().or(password);
         errors.extend(wrong.map(|error| format!("producer.{error}")));
-        if mongodb::contains_password(&self.mongodb.uri) {
+        if mongodb::contains_password(self.mongodb.uri.expose()) {
             let text = "it may contain a password: write it into a file and set uri_file to that file's path";
             errors.push(format!("producer.mongodb.uri = ..: {text}"));
         } else if self.mongodb.uri_file.is_none() {
-            let wrong = mongodb::check_address(&self.mongodb.uri).err();
+            let wrong = mongodb::check_address(self.mongodb.uri.expose()).err();
             errors.extend(wrong.map(|error| format!("producer.mongodb.uri = ..: {error}")));
         }
         errors
@@ -204,7 +205,7 @@ fn by_tcn(key: &str, table: &BTreeMap<String, String>) -> Result<BTreeMap<i64, S
 impl FaktoryConfig {
     /// Without a password.
     pub(crate) fn endpoint(&self) -> String {
-        without_credentials(&self.url).unwrap_or_default()
+        without_credentials(self.url.expose()).unwrap_or_default()
     }
 
     /// Returns the Faktory server.
@@ -212,7 +213,7 @@ impl FaktoryConfig {
     /// # Errors
     /// The url or `ca_file` cannot be used. The text begins with the key.
     pub(crate) fn server(&self) -> Result<Server, String> {
-        Server::new(&self.url, self.ca_file.as_deref(), self.password_file.as_deref())
+        Server::new(self.url.expose(), self.ca_file.as_deref(), self.password_file.as_deref())
             .map_err(|error| format!("producer.{error}"))
     }
 }
@@ -236,7 +237,7 @@ impl MongoConfig {
     /// # Errors
     /// `uri_file` cannot be read, for now.
     pub fn target(&self) -> Result<String, String> {
-        read_secret(self.uri_file.as_deref(), &self.uri, "producer.mongodb.uri_file")
+        read_secret(self.uri_file.as_deref(), self.uri.expose(), "producer.mongodb.uri_file")
     }
 }
 
@@ -272,14 +273,14 @@ impl Default for ProducerConfig {
 
 impl Default for FaktoryConfig {
     fn default() -> Self {
-        Self { url: "tcp://127.0.0.1:7419".to_owned(), password_file: None, ca_file: None }
+        Self { url: Address::new("tcp://127.0.0.1:7419"), password_file: None, ca_file: None }
     }
 }
 
 impl Default for MongoConfig {
     fn default() -> Self {
         Self {
-            uri: "mongodb://127.0.0.1:27017".to_owned(),
+            uri: Address::new("mongodb://127.0.0.1:27017"),
             uri_file: None,
             database: "tanglenomicon".to_owned(),
             stencils: "arborescent_stencils".to_owned(),
@@ -293,7 +294,7 @@ mod tests {
     use super::*;
 
     fn at(uri: &str) -> MongoConfig {
-        MongoConfig { uri: uri.to_owned(), ..MongoConfig::default() }
+        MongoConfig { uri: Address::new(uri), ..MongoConfig::default() }
     }
 
     #[test]
@@ -351,15 +352,6 @@ mod tests {
     }
 
     #[test]
-    fn strict_refuses_on_complete() {
-        let on_complete = OnCompleteConfig { argv: vec!["true".to_owned()], ..OnCompleteConfig::default() };
-        let mut config = ProducerConfig { on_complete, compat: Compat::Strict, ..ProducerConfig::default() };
-        assert!(config.check()[0].starts_with("producer.compat = \"strict\": "));
-        config.compat = Compat::Default;
-        assert_eq!(config.check(), Vec::<String>::new());
-    }
-
-    #[test]
     fn strict_refuses_until_done() {
         let mut config =
             ProducerConfig { until_done: true, compat: Compat::Strict, ..ProducerConfig::default() };
@@ -375,9 +367,9 @@ mod tests {
         config.server().expect("the file may be missing");
         config.ca_file = Some("/nowhere/ca.pem".into());
         config.server().expect("the file is not read without TLS");
-        config.url = "tcp+tls://faktory".to_owned();
+        config.url = Address::new("tcp+tls://faktory");
         assert!(config.server().unwrap_err().starts_with("producer.faktory.ca_file = /nowhere/ca.pem: "));
-        config.url = "tcp://:secret@faktory".to_owned();
+        config.url = Address::new("tcp://:secret@faktory");
         let errors = ProducerConfig { faktory: config, ..ProducerConfig::default() }.check();
         assert!(
             errors[0].starts_with("producer.faktory.url = ..: ") && !errors[0].contains("secret"),

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use orchestrator_subsystem::{OriginalContext, percent::encode, yaml};
+use orchestrator_subsystem::{Address, OriginalContext, percent::encode, yaml};
 use orchestrator_text::sanitize_to;
 use serde_json::{Map, Value};
 
@@ -86,16 +86,16 @@ fn translate(text: &str, unknown: &mut Vec<String>) -> Result<ProducerConfig> {
     let collections =
         Section::find(&whole, COLLECTIONS, &["col_name", "page_size", "stencil_col_name"], unknown)?;
     let mut config = ProducerConfig::default();
-    config.faktory.url = faktory.faktory_url()?;
+    config.faktory.url = Address::new(faktory.faktory_url()?);
     let hosts = database.hosts()?;
     // Write concern and retries are set by the client, not by the address.
-    config.mongodb.uri = match database.credentials()? {
+    config.mongodb.uri = Address::new(match database.credentials()? {
         Some((user, password)) => {
             format!("mongodb://{}:{}@{hosts}/?authSource=admin", encode(&user), encode(&password))
         }
         None => format!("mongodb://{hosts}/"),
-    };
-    orchestrator_edge::mongodb::check_address(&config.mongodb.uri).map_err(|_| {
+    });
+    orchestrator_edge::mongodb::check_address(config.mongodb.uri.expose()).map_err(|_| {
         refused(format!(
             "{DATABASE}: domain and port are no valid address: write the name of a host, or HOST:PORT,HOST"
         ))
@@ -252,8 +252,8 @@ tangle-collections: {stencil_col_name: arborescent_stencils, col_name: arboresce
     #[test]
     fn the_originals_file_is_translated() {
         let config = translate(WHOLE).unwrap();
-        assert_eq!(config.faktory.url, "tcp://faktory:7419");
-        assert_eq!(config.mongodb.uri, "mongodb://root:p%40ss%2F%201@mongo:27017/?authSource=admin");
+        assert_eq!(config.faktory.url.expose(), "tcp://faktory:7419");
+        assert_eq!(config.mongodb.uri.expose(), "mongodb://root:p%40ss%2F%201@mongo:27017/?authSource=admin");
         assert_eq!(config.mongodb.endpoint(), "mongodb://mongo:27017/tanglenomicon");
         let (stencils, tangles) = (config.mongodb.stencils, config.mongodb.tangles);
         assert_eq!((&*stencils, &*tangles), ("arborescent_stencils", "arborescent_tangles"));
@@ -261,9 +261,9 @@ tangle-collections: {stencil_col_name: arborescent_stencils, col_name: arboresce
         let other =
             WHOLE.replace("page_size: 500", "page_size: '7'").replace("domain: faktory", "domain: '::1'");
         let config = translate(&other).unwrap();
-        assert_eq!((config.page_size, &*config.faktory.url), (7, "tcp://[::1]:7419"));
+        assert_eq!((config.page_size, config.faktory.url.expose()), (7, "tcp://[::1]:7419"));
         let secret = WHOLE.replace("domain: faktory", "domain: ':s3cret@::1'");
-        assert_eq!(translate(&secret).unwrap().faktory.url, "tcp://:s3cret@[::1]:7419");
+        assert_eq!(translate(&secret).unwrap().faktory.url.expose(), "tcp://:s3cret@[::1]:7419");
     }
 
     #[test]
@@ -283,7 +283,7 @@ tangle-collections:
     col_name: arborescent_tangles
     page_size: 500
 ";
-        let uri = |text: &str| translate(text).unwrap().mongodb.uri;
+        let uri = |text: &str| translate(text).unwrap().mongodb.uri.expose().to_owned();
         assert_eq!(uri(text), "mongodb://mongo:27017/");
         assert_eq!(uri(&text.replace("user:", "user: ''")), "mongodb://mongo:27017/");
         let several = WHOLE.replace("domain: mongo", "domain: 'a:27018,b,c'");

@@ -8,6 +8,7 @@ use std::{
 };
 
 use orchestrator_edge::{amqp::Broker, check_database_path, read_secret};
+use orchestrator_subsystem::Address;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -111,8 +112,8 @@ pub struct ClientConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct AmqpConfig {
     /// URL of the broker; `amqps://` for TLS. A URL with a password belongs in `url_file`.
-    #[schemars(length(min = 1), extend("format" = "address"))]
-    pub url: String,
+    #[schemars(length(min = 1))]
+    pub url: Address,
     /// File that contains the URL; replaces `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url_file: Option<PathBuf>,
@@ -190,7 +191,8 @@ impl ProvenanceConfig {
             ));
         }
         wrong.extend(self.check_edges());
-        if self.amqp.url.contains('@') && !self.amqp.url.contains("//guest:guest@") {
+        let url = self.amqp.url.expose();
+        if url.contains('@') && !url.contains("//guest:guest@") {
             wrong.push(format!("provenance.amqp.url = ..: {}", stores::password_advice("url_file")));
         }
         if self.postgres.contains_password() {
@@ -209,7 +211,7 @@ impl ProvenanceConfig {
         let Self { amqp, .. } = self;
         let mut wrong = self.missing_stores(BUILT);
         wrong.extend(check_database_path("provenance.sqlite.path", &self.sqlite.path).err());
-        let broker = amqp.url_file.is_none().then(|| Broker::new(&amqp.url, ""));
+        let broker = amqp.url_file.is_none().then(|| Broker::new(amqp.url.expose(), ""));
         if let Some(Err(reason)) = broker {
             wrong.push(format!("provenance.amqp.url = ..: {reason}"));
         }
@@ -268,7 +270,7 @@ impl AmqpConfig {
     /// # Errors
     /// The file cannot be read.
     pub fn target(&self) -> Result<String, String> {
-        read_secret(self.url_file.as_deref(), &self.url, "provenance.amqp.url_file")
+        read_secret(self.url_file.as_deref(), self.url.expose(), "provenance.amqp.url_file")
     }
 }
 
@@ -301,7 +303,7 @@ impl Default for ClientConfig {
 impl Default for AmqpConfig {
     fn default() -> Self {
         Self {
-            url: "amqp://guest:guest@127.0.0.1:5672/%2f".to_owned(),
+            url: Address::new("amqp://guest:guest@127.0.0.1:5672/%2f"),
             url_file: None,
             ca_file: None,
             topology: None,
@@ -331,9 +333,9 @@ mod tests {
     fn an_unreadable_address_is_refused_and_not_repeated() {
         let config = |address: &str| {
             let mut config = ProvenanceConfig::default();
-            config.amqp.url = address.to_owned();
-            config.postgres.dsn = address.to_owned();
-            config.mongodb.uri = address.to_owned();
+            config.amqp.url = Address::new(address);
+            config.postgres.dsn = Address::new(address);
+            config.mongodb.uri = Address::new(address);
             config
         };
         for address in ["nonsense", "S3CR3T://u:S3CR3T@h", "mongodb:/S3CR3T", "amqp://S3CR3T:x:y"] {

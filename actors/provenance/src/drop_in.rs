@@ -8,7 +8,7 @@ mod part;
 use std::{collections::BTreeMap, path::Path};
 
 use clap::{Args, Subcommand};
-use orchestrator_subsystem::{OriginalContext, yaml};
+use orchestrator_subsystem::{Address, OriginalContext, yaml};
 use serde::Deserialize;
 
 use self::part::{Part, Result, refused};
@@ -147,7 +147,7 @@ fn translate_client(text: &str) -> Result<ProvenanceConfig> {
     let ClientFile { provenance: ClientProvenance { storage: client } } =
         yaml::read(text).map_err(refused)?;
     let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
-    config.amqp.url = client.url.ok_or_else(|| missing("provenance.storage.url"))?;
+    config.amqp.url = Address::new(client.url.ok_or_else(|| missing("provenance.storage.url"))?);
     store(&mut config, client.storage_config, "provenance.storage")?;
     let ours = &mut config.client;
     ours.batch = client.batch_size.unwrap_or(ours.batch);
@@ -166,7 +166,7 @@ fn translate_client(text: &str) -> Result<ProvenanceConfig> {
 fn translate(text: &str) -> Result<ProvenanceConfig> {
     let rabbitmq = provenance(text)?.rabbitmq.ok_or_else(|| missing("provenance.rabbitmq"))?;
     let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
-    config.amqp.url = rabbitmq.url.ok_or_else(|| missing("provenance.rabbitmq.url"))?;
+    config.amqp.url = Address::new(rabbitmq.url.ok_or_else(|| missing("provenance.rabbitmq.url"))?);
     store(&mut config, rabbitmq.storage_config, "provenance.rabbitmq")?;
     config.batch = rabbitmq.batch_size.unwrap_or(config.batch);
     config.prefetch = rabbitmq.prefetch_count.unwrap_or(config.prefetch);
@@ -193,7 +193,7 @@ fn store(config: &mut ProvenanceConfig, storage: Option<Storage>, section: &str)
     match storage.cls.as_deref() {
         Some("postgresql") => {
             config.writer.kind = WriterKind::Postgres;
-            config.postgres.dsn = dsn(database()?);
+            config.postgres.dsn = Address::new(dsn(database()?));
         }
         Some("mongodb") => {
             if storage.engine.as_deref().is_some_and(|engine| engine != "pymongo") {
@@ -205,7 +205,8 @@ fn store(config: &mut ProvenanceConfig, storage: Option<Storage>, section: &str)
                 ));
             };
             config.writer.kind = WriterKind::Mongodb;
-            (config.mongodb.uri, config.mongodb.database) = mongo_address::of(parts)?;
+            let (uri, database) = mongo_address::of(parts)?;
+            (config.mongodb.uri, config.mongodb.database) = (Address::new(uri), database);
         }
         other => {
             let found = other.unwrap_or("missing");
@@ -246,12 +247,15 @@ provenance:
     fn the_original_server_file_is_translated() {
         let config = translate(WHOLE).unwrap();
         assert_eq!((config.batch, config.prefetch), (50, 100));
-        assert_eq!(config.amqp.url, "amqp://me:secret@broker:5672/%2f");
-        assert_eq!(config.postgres.dsn, "host=db dbname=provenance");
+        assert_eq!(config.amqp.url.expose(), "amqp://me:secret@broker:5672/%2f");
+        assert_eq!(config.postgres.dsn.expose(), "host=db dbname=provenance");
         assert_eq!((config.transport, config.writer.kind), (Transport::Amqp, WriterKind::Postgres));
         let parts =
             WHOLE.replace("'host=db dbname=provenance'", "{host: db, port: 5432, password: \"it's\"}");
-        assert_eq!(translate(&parts).unwrap().postgres.dsn, r"host='db' password='it\'s' port='5432'");
+        assert_eq!(
+            translate(&parts).unwrap().postgres.dsn.expose(),
+            r"host='db' password='it\'s' port='5432'"
+        );
     }
 
     #[test]
@@ -269,8 +273,8 @@ provenance:
 ";
         let config = translate_client(text).unwrap();
         assert_eq!((config.transport, config.writer.kind), (Transport::Amqp, WriterKind::Postgres));
-        assert_eq!(config.amqp.url, "amqp://me@broker/%2f");
-        assert_eq!(config.postgres.dsn, "dbname=provenance");
+        assert_eq!(config.amqp.url.expose(), "amqp://me@broker/%2f");
+        assert_eq!(config.postgres.dsn.expose(), "dbname=provenance");
         let client = &config.client;
         assert_eq!((client.batch, client.prefetch), (10, 20));
         assert_eq!((client.wait_min_secs, client.wait_per_batch_secs), (1, 3));
@@ -300,7 +304,7 @@ provenance:
         );
         let config = translate(&text).unwrap();
         assert_eq!((config.transport, config.writer.kind), (Transport::Amqp, WriterKind::Mongodb));
-        assert_eq!((&*config.mongodb.uri, &*config.mongodb.database), ("mongodb://db:27018", "swh"));
+        assert_eq!((config.mongodb.uri.expose(), &*config.mongodb.database), ("mongodb://db:27018", "swh"));
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! | [`original`] | replaced programs |
 //! | [`backup_set`] | files that outlive the process, for backups |
 //! | [`output`], [`columns`] | text and tables for a terminal |
-//! | [`redaction`] | removal of secrets from texts |
+//! | [`secret`], [`redaction`] | configured texts with secrets; removal of secrets from other texts |
 //! | [`period`] | durations in the configuration |
 //! | [`yaml`], [`percent`] | configuration files and addresses of the replaced programs |
 
@@ -31,6 +31,7 @@ pub mod percent;
 pub mod period;
 pub mod redaction;
 pub mod route;
+pub mod secret;
 pub mod subsystem;
 pub mod text;
 pub mod until;
@@ -49,6 +50,7 @@ pub use crate::{
     original::{Original, OriginalContext, OriginalFile},
     output::OutputFormat,
     period::Period,
+    secret::{Address, CommandLine, HeaderLine, Secret, WebhookUrl},
     subsystem::{Branch, ProgressSource, Subsystem},
     until::{Until, parse_duration, time_zone, until_text},
     verb::{Answered, Verb},

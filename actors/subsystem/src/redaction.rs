@@ -1,8 +1,4 @@
-//! Removal of secrets from addresses and texts before they are shown: `config print`, `/v1/config`, error
-//! messages. No I/O.
-//!
-//! The schema says which keys are addresses or secrets (`config::schema::Mark`). This module only examines
-//! texts.
+//! Removal of secrets from addresses, command lines and texts of peers before they are shown. No I/O.
 
 mod address;
 mod command;

@@ -135,7 +135,7 @@ fn a_token_is_accepted_and_never_shown() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let config = Config::load(&sources(&file, &text, &[], &[])).unwrap();
     let Section::Catalog(catalogs) = &config.sections[0] else { panic!("{config:?}") };
-    let token = catalogs[0].token.as_ref().map(orchestrator_catalog::PlainToken::reveal);
+    let token = catalogs[0].token.as_ref().map(orchestrator_subsystem::Secret::expose);
     assert_eq!(token, Some("s3cret"));
 
     let printed = Config::print_effective(&sources(&file, &text, &[], &[])).unwrap();

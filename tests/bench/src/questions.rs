@@ -10,6 +10,7 @@ use orchestrator_harness::Postgres;
 use orchestrator_queue_postgres::{InstanceConfig, PostgresConfig, PostgresInspector, creation};
 use orchestrator_queue_rules::storage::{FailedAttempts, HandoutSettings, Questions, StorageError};
 use orchestrator_queue_sqlite::{Inspector, Options as SqliteOptions, SqliteStore};
+use orchestrator_subsystem::Address;
 use orchestrator_supervise::StopToken;
 use rusqlite::{Connection, config::DbConfig};
 use serde_json::{Map, Value, json};
@@ -107,7 +108,7 @@ fn fill_postgres(server: &Postgres, rows: usize) -> InstanceConfig {
     server.script(&dsn, &format!("SET search_path = {SCHEMA};\n{fill}"));
     let (schema, instance) = (SCHEMA.to_owned(), Some("i".to_owned()));
     InstanceConfig {
-        postgres: PostgresConfig { dsn, dsn_file: None, schema, instance },
+        postgres: PostgresConfig { dsn: Address::new(dsn), dsn_file: None, schema, instance },
         handouts: HandoutSettings::default(),
         input_dir: PathBuf::from("input"),
         socket: PathBuf::from("socket"),

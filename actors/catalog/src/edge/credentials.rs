@@ -5,7 +5,6 @@
 
 mod file;
 mod parse;
-mod secret;
 
 use std::{
     path::PathBuf,
@@ -13,11 +12,12 @@ use std::{
 };
 
 use jiff::Timestamp;
+use orchestrator_subsystem::Secret;
 
 use self::file::FileVersion;
 pub(super) use self::file::{FileContent, read as read_file};
+pub(crate) use self::parse::Credential;
 pub(super) use self::parse::cookie_pair;
-pub(crate) use self::{parse::Credential, secret::Secret};
 
 /// Minimum time between two checks of the files, unless the server refuses the credentials.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

@@ -11,11 +11,11 @@ fn texts(texts: &[&str]) -> Vec<String> {
 }
 
 fn command(argv: &[&str]) -> HandlerConfig {
-    HandlerConfig { argv: texts(argv), ..of(HandlerKind::Command) }
+    HandlerConfig { argv: CommandLine::new(texts(argv)), ..of(HandlerKind::Command) }
 }
 
 fn http(url: &str) -> HandlerConfig {
-    HandlerConfig { url: Some(url.to_owned()), ..of(HandlerKind::Http) }
+    HandlerConfig { url: Some(WebhookUrl::new(url)), ..of(HandlerKind::Http) }
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_webhook_shows_no_secret() {
         (http("http://me:secret@a/"), "handler.url = ..: it holds a user"),
         (http("secret"), "handler.url = ..: "),
         (
-            HandlerConfig { headers: texts(&["Authorization: secret"]), ..http("http://a") },
+            HandlerConfig { headers: vec![HeaderLine::new("Authorization: secret")], ..http("http://a") },
             "handler.headers = ..: `authorization` is a secret",
         ),
     ] {

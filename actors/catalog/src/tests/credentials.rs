@@ -5,11 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use orchestrator_subsystem::Secret;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::edge::credentials::{Credential, Credentials, Secret, Source};
+use crate::edge::credentials::{Credential, Credentials, Source};
 
 const HOST: &str = "H.example.org";
 const SECOND: Duration = Duration::from_secs(1);

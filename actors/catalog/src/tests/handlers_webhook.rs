@@ -23,7 +23,7 @@ use crate::handler::{Failure, Handler, Outcome, Task};
 fn webhook(url: &str) -> Webhook {
     Webhook {
         target: Target::new(url, None).expect("a url"),
-        headers: plain_headers(&["X-Site: beamline".to_owned()]).expect("a header"),
+        headers: plain_headers(["X-Site: beamline"]).expect("a header"),
         headers_file: None,
         timeout: Duration::from_secs(60),
         answer_max: Some(1 << 20),

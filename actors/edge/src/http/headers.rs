@@ -30,8 +30,8 @@ const SECRET: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::
 ///
 /// # Errors
 /// A header is malformed, reserved or secret. The text does not repeat its value.
-pub fn plain_headers(lines: &[String]) -> Result<HeaderMap, String> {
-    let headers = read(lines.iter().map(String::as_str))?;
+pub fn plain_headers<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<HeaderMap, String> {
+    let headers = read(lines.into_iter())?;
     match SECRET.iter().find(|name| headers.contains_key(*name)) {
         Some(name) => Err(format!("`{name}` is a secret: put it into a file, and name that in headers_file")),
         None => Ok(headers),
@@ -71,14 +71,9 @@ fn read<'a>(lines: impl Iterator<Item = &'a str>) -> Result<HeaderMap, String> {
 mod tests {
     use super::*;
 
-    fn texts(lines: &[&str]) -> Vec<String> {
-        lines.iter().map(|line| (*line).to_owned()).collect()
-    }
-
     #[test]
     fn headers_are_parsed_as_written() {
-        let headers =
-            plain_headers(&texts(&["X-Site: beam line: 3", "x-site:b", "X-Empty:"])).expect("headers");
+        let headers = plain_headers(["X-Site: beam line: 3", "x-site:b", "X-Empty:"]).expect("headers");
         assert!(headers.get_all("x-site").iter().eq(["beam line: 3", "b"]), "{headers:?}");
         assert_eq!(headers["X-Empty"], "");
     }
@@ -96,7 +91,7 @@ mod tests {
             ("Authorization: Bearer secret", "`authorization` is a secret"),
             ("Cookie: secret", "`cookie` is a secret"),
         ] {
-            let text = plain_headers(&texts(&[line])).expect_err(line);
+            let text = plain_headers([line]).expect_err(line);
             assert!(
                 text.contains(expected) && !text.contains("secret\u{1}") && !text.contains(" secret "),
                 "{text}"

@@ -34,23 +34,18 @@ pub const PASS_ALL: &str = "*";
 const VARIABLES_MAX: usize = 256;
 const VALUE_MAX: usize = 64 * 1024;
 
-/// Configured variables of a program.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Configured variables of a program. `Debug` does not show their values.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment {
     /// Names of inherited variables, or [`PASS_ALL`].
     pub pass: Vec<String>,
     /// Variables with their values.
-    pub set: BTreeMap<String, EnvValue>,
+    pub set: BTreeMap<String, String>,
 }
 
-/// Value of a variable. `Debug` does not show it.
-#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(transparent)]
-pub struct EnvValue(String);
-
-impl std::fmt::Debug for EnvValue {
+impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("***")
+        f.debug_struct("Environment").field("pass", &self.pass).field("set", &self.set.keys()).finish()
     }
 }
 
@@ -84,7 +79,7 @@ impl Environment {
                 ));
             }
         }
-        for (name, EnvValue(value)) in &self.set {
+        for (name, value) in &self.set {
             if value.contains('\0') || value.len() > VALUE_MAX {
                 let text = format!("its value has a NUL, or more than {VALUE_MAX} bytes");
                 problems.push(("env", name.clone(), text));
@@ -101,7 +96,7 @@ impl Environment {
     /// `ours` are the variables of this process.
     fn of(&self, ours: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<OsString, OsString> {
         let mut variables: BTreeMap<_, _> = ours.filter(|(name, _)| self.passes(name)).collect();
-        variables.extend(self.set.iter().map(|(name, EnvValue(value))| (name.into(), value.into())));
+        variables.extend(self.set.iter().map(|(name, value)| (name.into(), value.into())));
         variables
     }
 
@@ -138,8 +133,7 @@ mod tests {
 
     fn environment(pass: &[&str], set: &[(&str, &str)]) -> Environment {
         let pass = pass.iter().map(|name| (*name).to_owned()).collect();
-        let set =
-            set.iter().map(|(name, value)| ((*name).to_owned(), EnvValue((*value).to_owned()))).collect();
+        let set = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Environment { pass, set }
     }
 

@@ -12,6 +12,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use orchestrator_harness::{Controller, Redis};
+use orchestrator_subsystem::Address;
 use orchestrator_supervise::{
     Limits, Strategy, SupervisorSpec, Tree,
     testing::{TestTree, eventually},
@@ -117,7 +118,7 @@ impl Fixture {
         let mut config = IngesterConfig {
             name: "toys".to_owned(),
             listen: format!("127.0.0.1:{port}"),
-            redis_url: redis.url(),
+            redis_url: Address::new(redis.url()),
             stream: streams.iter().map(stream).collect(),
             ..IngesterConfig::default()
         };

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use orchestrator_edge::delivery::ReceiverSettings;
+use orchestrator_subsystem::{CommandLine, WebhookUrl};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,14 +13,12 @@ use serde::{Deserialize, Serialize};
 pub struct OnCompleteConfig {
     /// Program and arguments, started without a shell for each completed TCN. It reads the TCN with its
     /// counts from standard input, as one line of JSON. It is started again until it exits with 0.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("format" = "command"))]
-    pub argv: Vec<String>,
+    #[serde(skip_serializing_if = "CommandLine::is_empty")]
+    pub argv: CommandLine,
     /// Address that the JSON is posted to, `http://host:port/path` or `https`, until it answers with a status
     /// from 200 to 299. A secret belongs into `headers_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "webhook"))]
-    pub url: Option<String>,
+    pub url: Option<WebhookUrl>,
     /// File with secret headers for `url`, one a line, e.g. `Authorization: Bearer ..`. It is read for each
     /// request.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +33,7 @@ pub struct OnCompleteConfig {
 
 impl Default for OnCompleteConfig {
     fn default() -> Self {
-        Self { argv: Vec::new(), url: None, headers_file: None, ca_file: None, timeout_secs: 60 }
+        Self { argv: CommandLine::new([]), url: None, headers_file: None, ca_file: None, timeout_secs: 60 }
     }
 }
 
@@ -52,11 +51,27 @@ impl OnCompleteConfig {
     pub(crate) fn receiver(&self) -> ReceiverSettings<'_> {
         ReceiverSettings {
             section: "producer.on_complete",
-            argv: &self.argv,
-            url: self.url.as_deref(),
+            argv: self.argv.expose(),
+            url: self.url.as_ref().map(WebhookUrl::expose),
             headers_file: self.headers_file.as_deref(),
             ca_file: self.ca_file.as_deref(),
             timeout: Duration::from_secs(self.timeout_secs.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Compat, ProducerConfig};
+
+    #[test]
+    fn strict_refuses_on_complete() {
+        let on_complete =
+            OnCompleteConfig { argv: CommandLine::new(["true".to_owned()]), ..OnCompleteConfig::default() };
+        let mut config = ProducerConfig { on_complete, compat: Compat::Strict, ..ProducerConfig::default() };
+        assert!(config.check()[0].starts_with("producer.compat = \"strict\": "));
+        config.compat = Compat::Default;
+        assert_eq!(config.check(), Vec::<String>::new());
     }
 }

@@ -7,6 +7,7 @@ use orchestrator_edge::postgres::ConfiguredAddress;
 use orchestrator_edge::{dsn_has_password, has_password};
 #[cfg(feature = "mongodb")]
 use orchestrator_edge::{mongodb, read_secret};
+use orchestrator_subsystem::Address;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +23,8 @@ use crate::store::StoreError;
 pub struct PostgresConfig {
     /// Address of the database, with libpq's `sslmode` and `sslrootcert`; one with a password belongs in
     /// `dsn_file`.
-    #[schemars(length(min = 1), extend("format" = "address"))]
-    pub dsn: String,
+    #[schemars(length(min = 1))]
+    pub dsn: Address,
     /// File that contains the DSN; replaces `dsn`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dsn_file: Option<PathBuf>,
@@ -40,8 +41,8 @@ pub struct PostgresConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct MongoConfig {
     /// Address of the server or replica set; one with a password belongs in `uri_file`.
-    #[schemars(length(min = 1), extend("format" = "address"))]
-    pub uri: String,
+    #[schemars(length(min = 1))]
+    pub uri: Address,
     /// File that contains the URI; replaces `uri`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uri_file: Option<PathBuf>,
@@ -61,7 +62,7 @@ pub struct SqliteConfig {
 
 impl PostgresConfig {
     pub(super) fn contains_password(&self) -> bool {
-        dsn_has_password(&self.dsn)
+        dsn_has_password(self.dsn.expose())
     }
 }
 
@@ -75,7 +76,7 @@ impl PostgresConfig {
     fn address(&self) -> ConfiguredAddress<'_> {
         let Self { dsn, dsn_file, .. } = self;
         let (section, application) = ("provenance.postgres", APPLICATION);
-        ConfiguredAddress { dsn, dsn_file: dsn_file.as_deref(), section, application }
+        ConfiguredAddress { dsn: dsn.expose(), dsn_file: dsn_file.as_deref(), section, application }
     }
 
     /// A DSN in a file is checked on use.
@@ -95,7 +96,7 @@ impl PostgresConfig {
 impl MongoConfig {
     /// A password in an option such as `tlsCertificateKeyFilePassword` counts, too.
     pub(super) fn contains_password(&self) -> bool {
-        self.uri.contains("assword") || has_password(&self.uri)
+        self.uri.expose().contains("assword") || has_password(self.uri.expose())
     }
 }
 
@@ -106,12 +107,12 @@ impl MongoConfig {
         if let Some(file) = &self.uri_file {
             return file.display().to_string();
         }
-        mongodb::endpoint(&self.uri, &self.database)
+        mongodb::endpoint(self.uri.expose(), &self.database)
     }
 
     /// A URI in a file is checked on use.
     pub(super) fn check(&self) -> Option<String> {
-        mongodb::check_address(&self.uri).err().filter(|_| self.uri_file.is_none())
+        mongodb::check_address(self.uri.expose()).err().filter(|_| self.uri_file.is_none())
     }
 
     /// Returns the URI, from `uri_file` if it is set.
@@ -119,7 +120,7 @@ impl MongoConfig {
     /// # Errors
     /// The file cannot be read ([`StoreError::Unavailable`]).
     pub fn target(&self) -> Result<String, StoreError> {
-        read_secret(self.uri_file.as_deref(), &self.uri, "provenance.mongodb.uri_file")
+        read_secret(self.uri_file.as_deref(), self.uri.expose(), "provenance.mongodb.uri_file")
             .map_err(StoreError::unavailable)
     }
 }
@@ -127,7 +128,7 @@ impl MongoConfig {
 impl Default for PostgresConfig {
     fn default() -> Self {
         Self {
-            dsn: "postgresql://postgres@127.0.0.1:5432/provenance".to_owned(),
+            dsn: Address::new("postgresql://postgres@127.0.0.1:5432/provenance"),
             dsn_file: None,
             flavor: Flavor::default(),
             pool: 2,
@@ -138,7 +139,7 @@ impl Default for PostgresConfig {
 impl Default for MongoConfig {
     fn default() -> Self {
         Self {
-            uri: "mongodb://127.0.0.1:27017".to_owned(),
+            uri: Address::new("mongodb://127.0.0.1:27017"),
             uri_file: None,
             database: "provenance".to_owned(),
         }

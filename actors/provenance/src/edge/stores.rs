@@ -201,7 +201,7 @@ pub(crate) fn files_to_back_up(config: &ProvenanceConfig) -> BackupSet {
     }
     if config.transport == Transport::Amqp {
         let file = amqp.url_file.as_ref().map(|file| file.display().to_string());
-        let at = file.or_else(|| without_credentials(&amqp.url)).unwrap_or_default();
+        let at = file.or_else(|| without_credentials(amqp.url.expose())).unwrap_or_default();
         set = set.elsewhere(format!("waiting and refused rows, in RabbitMQ at {at}"));
     }
     set

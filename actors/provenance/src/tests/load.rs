@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use futures_util::{StreamExt, stream};
 use orchestrator_harness::{MongoDb, Postgres, Rabbit, rounds};
+use orchestrator_subsystem::Address;
 use orchestrator_supervise::{
     Strategy, SupervisorSpec, Tree, reply,
     testing::{TestTree, eventually},
@@ -108,9 +109,9 @@ fn through_rabbitmq_into_postgresql(flavor: postgres::Flavor) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(init(&dsn, flavor)).unwrap();
     let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
-    config.amqp.url = Rabbit::shared().create_vhost(flavor.name());
+    config.amqp.url = Address::new(Rabbit::shared().create_vhost(flavor.name()));
     config.writer.kind = WriterKind::Postgres;
-    config.postgres.dsn = dsn.clone();
+    config.postgres.dsn = Address::new(dsn.clone());
     let lacks = Flavor { with_path: flavor.has_paths(), locations: flavor.has_paths(), ..Flavor::FULL };
     stores_every_row(flavor.name(), &config, lacks, usize::MAX);
 }
@@ -149,9 +150,9 @@ fn embedded_into_sqlite() {
 fn through_rabbitmq_into_mongodb() {
     let server = MongoDb::start();
     let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
-    config.amqp.url = Rabbit::shared().create_vhost("mongodb");
+    config.amqp.url = Address::new(Rabbit::shared().create_vhost("mongodb"));
     config.writer.kind = WriterKind::Mongodb;
-    config.mongodb.uri = server.uri();
+    config.mongodb.uri = Address::new(server.uri());
     let lacks = Flavor { locations: false, urls_unique: false, exact_dates: false, ..Flavor::FULL };
     stores_every_row("mongodb", &config, lacks, 1_000);
 }

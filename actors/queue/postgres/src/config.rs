@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use orchestrator_edge::{dsn_has_password, postgres::ConfiguredAddress};
 use orchestrator_queue_rules::storage::HandoutSettings;
+use orchestrator_subsystem::Address;
 use orchestrator_text::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,8 +27,8 @@ pub struct InstanceConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct PostgresConfig {
     /// Address of the database, with libpq's options; one with a password belongs in `dsn_file`.
-    #[schemars(length(min = 1), extend("format" = "address"))]
-    pub dsn: String,
+    #[schemars(length(min = 1))]
+    pub dsn: Address,
     /// File that contains the DSN; replaces `dsn`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dsn_file: Option<PathBuf>,
@@ -44,7 +45,7 @@ pub struct PostgresConfig {
 impl Default for PostgresConfig {
     fn default() -> Self {
         Self {
-            dsn: "postgresql:///orchestrator".to_owned(),
+            dsn: Address::new("postgresql:///orchestrator"),
             dsn_file: None,
             schema: "orchestrator_queue".to_owned(),
             instance: None,
@@ -57,7 +58,7 @@ impl PostgresConfig {
     #[must_use]
     pub fn check(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
-        if dsn_has_password(&self.dsn) {
+        if dsn_has_password(self.dsn.expose()) {
             mistakes.push("queue.postgres.dsn = ..: it contains a password: write the address to a file that only this program may read, and name it in queue.postgres.dsn_file".to_owned());
         } else if let Some(error) = self.address().error() {
             mistakes.push(format!("queue.postgres.dsn = ..: {error}"));
@@ -89,7 +90,7 @@ impl PostgresConfig {
     pub(super) fn address(&self) -> ConfiguredAddress<'_> {
         let Self { dsn, dsn_file, .. } = self;
         let (section, application) = ("queue.postgres", APPLICATION);
-        ConfiguredAddress { dsn, dsn_file: dsn_file.as_deref(), section, application }
+        ConfiguredAddress { dsn: dsn.expose(), dsn_file: dsn_file.as_deref(), section, application }
     }
 }
 
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn mistakes_of_a_shared_queue_are_reported_without_its_password() {
         let postgres = PostgresConfig {
-            dsn: "postgresql://queue:S3CR3T@db/queue".to_owned(),
+            dsn: Address::new("postgresql://queue:S3CR3T@db/queue"),
             schema: "Queue-1".to_owned(),
             instance: Some("host one".to_owned()),
             ..PostgresConfig::default()

@@ -142,7 +142,7 @@ fn a_changed_address_is_read_at_the_next_connection() {
     let mut inspector = PostgresInspector::new(&config.instance(), PLENTY, StopToken::new());
     fs::write(&file, "postgresql:///inspected?host=/nowhere").unwrap();
     assert!(inspector.counts().unwrap_err().to_string().contains("cannot connect"));
-    fs::write(&file, &config.postgres.dsn).unwrap();
+    fs::write(&file, config.postgres.dsn.expose()).unwrap();
     inspector.counts().unwrap();
 }
 

@@ -210,3 +210,69 @@ fn may_be_token(part: &str) -> bool {
         && part.bytes().any(|byte| byte.is_ascii_digit())
         && part.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Arguments of programs such as curl, also within a text for a shell.
+    #[test]
+    fn secrets_in_arguments_are_redacted() {
+        let path = "services/T0123/B0123/S3CR3Tabc0123456789";
+        for (argv, shown) in [
+            (vec!["mysql", "-pS3CR3T", "d"], vec!["mysql", "-p***", "d"]),
+            (vec!["sshpass", "-p", "S3CR3T", "ssh", "h"], vec!["sshpass", "-p", "***", "ssh", "h"]),
+            (vec!["curl", "-u", "me:S3CR3T", "x"], vec!["curl", "-u", "***", "x"]),
+            (vec!["curl", "--user", "me:S3CR3T", "-v"], vec!["curl", "--user", "***", "-v"]),
+            (vec!["curl", "-ume:S3CR3T", "--user=me:S3CR3T"], vec!["curl", "-u***", "--user=***"]),
+            (vec!["curl", "-sSu", "me:S3CR3T", "-U", "p:S3CR3T"], vec!["curl", "-sSu", "***", "-U", "***"]),
+            (vec!["curl", "-H", "Authorization: Bearer S3CR3T"], vec!["curl", "-H", "Authorization: ***"]),
+            (vec!["curl", "-HX-Api-Key:S3CR3T"], vec!["curl", "-HX-Api-Key: ***"]),
+            (vec!["curl", "--header=Private-Token: S3CR3T"], vec!["curl", "--header=Private-Token: ***"]),
+            (vec!["curl", "--oauth2-bearer", "S3CR3T"], vec!["curl", "--oauth2-bearer", "***"]),
+            (
+                vec!["curl", "-b", "session=S3CR3T", "--cookie", "S3CR3T"],
+                vec!["curl", "-b", "***", "--cookie", "***"],
+            ),
+            (vec!["work", "Bearer S3CR3T", "Basic S3CR3T="], vec!["work", "Bearer ***", "Basic ***"]),
+        ] {
+            check(&argv, &shown);
+        }
+        for (text, shown) in [
+            ("curl -u me:S3CR3T https://h/ | sort -u", "curl -u *** https://h/ | sort -u"),
+            ("curl -H 'Authorization: Bearer S3CR3T' -d x", "curl -H 'Authorization: ***' -d x"),
+            ("curl -H \"X-Api-Key: S3CR3T\" -d x", "curl -H \"X-Api-Key: ***\" -d x"),
+            ("curl -H Authorization:S3CR3T", "curl -H Authorization: ***"),
+            ("work --password 'S3CR3T S3CR3T' -v", "work --password *** -v"),
+            ("TOKEN=S3CR3T work", "TOKEN=*** work"),
+        ] {
+            check(&["sh", "-c", text], &["sh", "-c", shown]);
+        }
+        check(&["curl", &format!("https://h/{path}")], &["curl", "https://h/services/T0123/B0123/***"]);
+        check(
+            &["sh", "-c", &format!("curl 'https://h/{path}'")],
+            &["sh", "-c", "curl 'https://h/services/T0123/B0123/***'"],
+        );
+    }
+
+    fn check(argv: &[&str], shown: &[&str]) {
+        assert_eq!(redact_command(argv.iter().copied()), shown, "{argv:?}");
+    }
+
+    #[test]
+    fn other_arguments_are_shown() {
+        for argv in [
+            vec!["sort", "-u", "/data/names", "--user", "alice"],
+            vec![
+                "curl",
+                "-H",
+                "Content-Type: application/json",
+                "https://h/ermrest/catalog/1/entity/T/state=1",
+            ],
+            vec!["sh", "-c", "work -v --level=3 'a: b' \"$row\" 2>&1; echo done: $?"],
+            vec!["/usr/bin/work", "--password-file", "/run/x", "-n", "5", "12:30", "host:8080"],
+        ] {
+            check(&argv, &argv);
+        }
+    }
+}

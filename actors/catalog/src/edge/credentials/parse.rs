@@ -1,9 +1,8 @@
 //! Parsers of credential files (CONTRACT CF09 to CF11).
 
 use jiff::Timestamp;
+use orchestrator_subsystem::Secret;
 use serde_json::{Map, Value};
-
-use super::Secret;
 
 /// A credential for the server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -10,6 +10,7 @@ use orchestrator_edge::{
     LinkState, PeerError, PeerErrorKind, RetryPolicy, Sent,
     http::{Connection, Pool, Request, Response},
 };
+use orchestrator_subsystem::Secret;
 use orchestrator_supervise::{FailureKind, LinkFailure, StartCx, StopToken};
 use parking_lot::Mutex;
 use tokio::{
@@ -25,7 +26,7 @@ use super::{
     request::{login, read, write},
 };
 use crate::{
-    edge::credentials::{Secret, Source},
+    edge::credentials::Source,
     request_retries::{Attempts, Failure},
     service::{AFTER_ABORT, CatalogResponse, Get, Put, RequestError},
 };

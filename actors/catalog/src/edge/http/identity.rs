@@ -6,9 +6,10 @@ use hyper::{
     HeaderMap,
     header::{self, HeaderName, HeaderValue},
 };
+use orchestrator_subsystem::Secret;
 use parking_lot::Mutex;
 
-use crate::edge::credentials::{Credential, Credentials, Secret, Source, cookie_pair};
+use crate::edge::credentials::{Credential, Credentials, Source, cookie_pair};
 
 /// Header with the credentials; None: anonymous.
 pub(super) type AuthHeader = Option<(HeaderName, HeaderValue)>;

@@ -9,13 +9,11 @@ use hyper::{
 };
 use orchestrator_catalog_rules::path::encode;
 use orchestrator_edge::http::{Body, Request};
+use orchestrator_subsystem::Secret;
 use uuid::Uuid;
 
 use super::{classify::quoted, endpoint::CatalogEndpoint};
-use crate::{
-    edge::credentials::Secret,
-    service::{Get, Put, RequestError},
-};
+use crate::service::{Get, Put, RequestError};
 
 /// Part of every ETag, so it must be the same for a read and the write that depends on it
 /// (CONTRACT CP03).

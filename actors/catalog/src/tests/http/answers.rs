@@ -3,14 +3,12 @@
 use std::time::{Duration, Instant};
 
 use orchestrator_harness::Ermrest;
+use orchestrator_subsystem::Secret;
 use serde_json::json;
 
 use super::fixture::*;
 use crate::{
-    edge::{
-        credentials::{Secret, Source},
-        http::Timeouts,
-    },
+    edge::{credentials::Source, http::Timeouts},
     priority_semaphore::{Purpose, WritePriority},
     service::{Put, RequestError, Service},
 };

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use orchestrator_harness::rounds;
+use orchestrator_subsystem::Address;
 use orchestrator_supervise::{Strategy, SupervisorSpec, testing::TestTree};
 
 use super::fixture::*;
@@ -117,7 +118,7 @@ fn damaged(rng: &mut Rng) -> (Method, Vec<u8>) {
 fn damaged_bodies_are_stored_or_dead_lettered() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = ProvenanceConfig { transport: Transport::Amqp, ..ProvenanceConfig::default() };
-    config.amqp.url = rabbit().create_vhost("fuzz");
+    config.amqp.url = Address::new(rabbit().create_vhost("fuzz"));
     config.sqlite.path = dir.path().join("provenance.db");
     let (tree, _entrance) = child_spec(&config).unwrap();
     TestTree::run(SupervisorSpec::new(Strategy::OneForOne).child(tree), async |tree| {
@@ -126,7 +127,7 @@ fn damaged_bodies_are_stored_or_dead_lettered() {
             node.metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value)
         };
         eventually("all queues are consumed", || metric("consumed") == 160).await;
-        let mut client = Client::connect(&config.amqp.url).await;
+        let mut client = Client::connect(config.amqp.url.expose()).await;
         let mut rng = Rng::with_seed(rounds("ORCHESTRATOR_SEED", 1));
         let mut sent = BTreeMap::new();
         for n in 0..rounds(VARIABLE, 2_000) {

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use orchestrator_harness::{Postgres, wait_for};
 use orchestrator_queue_rules::storage::StorageError;
+use orchestrator_subsystem::Address;
 use orchestrator_supervise::StopToken;
 
 use orchestrator_queue_postgres::{AddedKeys, OwnIncarnation, PostgresConfig, PostgresStore, Settings};
@@ -34,7 +35,7 @@ pub(crate) fn database() -> &'static str {
 /// Configuration of one instance of the queue in `schema`.
 pub(crate) fn configured(dsn: &str, schema: &str, instance: &str) -> PostgresConfig {
     PostgresConfig {
-        dsn: dsn.to_owned(),
+        dsn: Address::new(dsn),
         schema: schema.to_owned(),
         instance: Some(instance.to_owned()),
         ..PostgresConfig::default()
