@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 
 use config::{Value, ValueKind};
 
-use super::schema::{Rule, Schema, ValueFormat};
+use super::{
+    schema::{Schema, ValueFormat},
+    value_path::{Step, walk},
+};
 
 /// Permission of other users to read a file.
 const READ_BY_OTHERS: u32 = 0o004;
@@ -16,43 +19,30 @@ pub(super) fn warnings(merged: &Value, schema: &Schema, files: &[impl AsRef<Path
     });
     let exposed: Vec<String> = exposed.map(|file| file.display().to_string()).collect();
     let mut found = BTreeSet::new();
-    if !exposed.is_empty() {
-        search("", merged, schema.root(), &mut |key, origin| {
-            let file = exposed.iter().find(|file| {
-                origin
-                    .strip_prefix(file.as_str())
-                    .is_some_and(|line| line.is_empty() || line.starts_with(':'))
-            });
-            found.extend(file.map(|file| {
+    walk(merged, schema.root(), &mut Vec::new(), &mut |steps, _, value, rule, _| {
+        if matches!(value.kind, ValueKind::String(_)) && rule.value_format() == Some(ValueFormat::Secret) {
+            let origin = value.origin().unwrap_or_default();
+            let is_in = |file: &&String| {
+                let line = origin.strip_prefix(file.as_str());
+                line.is_some_and(|line| line.is_empty() || line.starts_with(':'))
+            };
+            let key = key(steps);
+            found.extend(exposed.iter().find(is_in).map(|file| {
                 format!(
                     "{key} is in {file}, which all users can read: run chmod 600 {file}, or set {key}_file"
                 )
             }));
-        });
-    }
+        }
+        false
+    });
     found
 }
 
-/// Calls `found` with the key and the origin of each secret. Entries of arrays have no names here:
-/// `catalog.token`.
-fn search(key: &str, value: &Value, rule: Rule<'_>, found: &mut impl FnMut(&str, &str)) {
-    match &value.kind {
-        ValueKind::Table(table) if !rule.is_free() => {
-            for (name, value) in table {
-                let Some(inner) = rule.key(name) else { continue };
-                let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
-                search(&key, value, inner, found);
-            }
-        }
-        ValueKind::Array(entries) => {
-            let item = rule.item();
-            entries
-                .iter()
-                .for_each(|entry| item.into_iter().for_each(|item| search(key, entry, item, found)));
-        }
-        ValueKind::String(_) if rule.value_format() == Some(ValueFormat::Secret) => {
-            found(key, value.origin().unwrap_or_default());
-        }
-        _ => {}
-    }
+/// Dotted key in which entries of arrays have no names: `catalog.token`.
+fn key(steps: &[Step]) -> String {
+    let keys = steps.iter().filter_map(|step| match step {
+        Step::Key(key) => Some(key.as_str()),
+        Step::Index(_) => None,
+    });
+    keys.collect::<Vec<_>>().join(".")
 }
