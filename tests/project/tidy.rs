@@ -180,7 +180,6 @@ const OUR_EDGE_CALLS: &[&str] = &[
     "inotify::create_input_dir",
     "mongodb::check_address",
     "mongodb::endpoint",
-    "mongodb::contains_password",
     "redis::factory",
     "redis::log_child",
     "redis::{self, Position, RedisTarget}",

@@ -37,13 +37,6 @@ fn of_catalog(config: &CatalogConfig) -> Vec<String> {
         problems.push(format!("{at}.base = ..: {error}"));
     }
     let amqp = config.amqp.as_ref().map(Address::expose);
-    if let Some(url) = amqp.filter(|url| orchestrator_edge::has_password(url))
-        && !url.contains("//guest:guest@")
-    {
-        problems.push(format!(
-            "{at}.amqp = ..: it holds a password: put it into a file and name that in amqp_file"
-        ));
-    }
     let url = amqp.filter(|url| !url.is_empty() && config.amqp_file.is_none());
     if let Some(Err(error)) = url.map(|url| Broker::new(url, "")) {
         problems.push(format!("{at}.amqp = ..: {error}"));

@@ -67,8 +67,7 @@ pub use regular_file::{
 };
 pub use retry_policy::{Retries, RetryPolicy};
 pub use secrets::{
-    dsn_has_password, exposure, has_password, open_secret_file, read_secret, read_secret_file,
-    warn_if_exposed, without_credentials,
+    exposure, open_secret_file, read_secret, read_secret_file, warn_if_exposed, without_credentials,
 };
 pub use shell_word::shell_word;
 pub use socket_access::{SocketAccess, check_socket_path};

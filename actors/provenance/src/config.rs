@@ -191,16 +191,6 @@ impl ProvenanceConfig {
             ));
         }
         wrong.extend(self.check_edges());
-        let url = self.amqp.url.expose();
-        if url.contains('@') && !url.contains("//guest:guest@") {
-            wrong.push(format!("provenance.amqp.url = ..: {}", stores::password_advice("url_file")));
-        }
-        if self.postgres.contains_password() {
-            wrong.push(format!("provenance.postgres.dsn = ..: {}", stores::password_advice("dsn_file")));
-        }
-        if self.mongodb.contains_password() {
-            wrong.push(format!("provenance.mongodb.uri = ..: {}", stores::password_advice("uri_file")));
-        }
         wrong
     }
 

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 #[cfg(feature = "postgres")]
 use orchestrator_edge::postgres::ConfiguredAddress;
-use orchestrator_edge::{dsn_has_password, has_password};
 #[cfg(feature = "mongodb")]
 use orchestrator_edge::{mongodb, read_secret};
 use orchestrator_subsystem::Address;
@@ -60,12 +59,6 @@ pub struct SqliteConfig {
     pub path: PathBuf,
 }
 
-impl PostgresConfig {
-    pub(super) fn contains_password(&self) -> bool {
-        dsn_has_password(self.dsn.expose())
-    }
-}
-
 #[cfg(feature = "postgres")]
 impl PostgresConfig {
     /// The address without user and password, or the path of the file that contains it.
@@ -90,13 +83,6 @@ impl PostgresConfig {
     /// The file cannot be read ([`StoreError::Unavailable`]).
     pub fn target(&self) -> Result<String, StoreError> {
         self.address().read().map_err(StoreError::unavailable)
-    }
-}
-
-impl MongoConfig {
-    /// A password in an option such as `tlsCertificateKeyFilePassword` counts, too.
-    pub(super) fn contains_password(&self) -> bool {
-        self.uri.expose().contains("assword") || has_password(self.uri.expose())
     }
 }
 
@@ -150,11 +136,6 @@ impl Default for SqliteConfig {
     fn default() -> Self {
         Self { path: "var/provenance.db".into() }
     }
-}
-
-/// Move an address with a password to the file that `file_key` names.
-pub(super) fn password_advice(file_key: &str) -> String {
-    format!("it may hold a password: put it into a file and name that in {file_key}")
 }
 
 #[cfg(all(test, feature = "mongodb"))]

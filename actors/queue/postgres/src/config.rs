@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use orchestrator_edge::{dsn_has_password, postgres::ConfiguredAddress};
+use orchestrator_edge::postgres::ConfiguredAddress;
 use orchestrator_queue_rules::storage::HandoutSettings;
 use orchestrator_subsystem::Address;
 use orchestrator_text::sanitize;
@@ -58,11 +58,7 @@ impl PostgresConfig {
     #[must_use]
     pub fn check(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
-        if dsn_has_password(self.dsn.expose()) {
-            mistakes.push("queue.postgres.dsn = ..: it contains a password: write the address to a file that only this program may read, and name it in queue.postgres.dsn_file".to_owned());
-        } else if let Some(error) = self.address().error() {
-            mistakes.push(format!("queue.postgres.dsn = ..: {error}"));
-        }
+        mistakes.extend(self.address().error().map(|error| format!("queue.postgres.dsn = ..: {error}")));
         let is_lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         if !self.schema.bytes().all(is_lower)
             || self.schema.bytes().next().is_none_or(|byte| byte.is_ascii_digit())
@@ -112,7 +108,7 @@ mod tests {
     #[test]
     fn mistakes_of_a_shared_queue_are_reported_without_its_password() {
         let postgres = PostgresConfig {
-            dsn: Address::new("postgresql://queue:S3CR3T@db/queue"),
+            dsn: Address::new("postgresql://queue:S3CR3T@db:port/queue"),
             schema: "Queue-1".to_owned(),
             instance: Some("host one".to_owned()),
             ..PostgresConfig::default()
