@@ -8,8 +8,8 @@
 use std::{error::Error, time::Duration};
 
 use orchestrator_supervise::{
-    Backoff, ChildSpec, Durable, Factory, Fault, Limits, Outbox, Root, StartCx, Strategy, SupervisorSpec,
-    inbox,
+    Backoff, ChildSpec, Durable, Factory, Fault, Limits, Outbox, Root, StartCx, State, Strategy,
+    SupervisorSpec, inbox,
 };
 
 fn spec(sum: &Durable<u32>) -> (Outbox<u32>, SupervisorSpec) {
@@ -50,7 +50,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         // Wait until the second restart is up, which receives the last item.
         let (mut seen, log) = (0, root.tree().event_log().clone());
-        while root.tree().node("adder").is_some_and(|node| node.incarnation < 3 || node.state != "running") {
+        while root
+            .tree()
+            .node("adder")
+            .is_some_and(|node| node.incarnation < 3 || node.state != State::Running)
+        {
             log.wait_after(seen).await;
             seen = log.newest();
         }

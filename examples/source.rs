@@ -8,7 +8,7 @@
 use std::{error::Error, time::Duration};
 
 use orchestrator_supervise::{
-    ChildSpec, Factory, MetricKind, Restart, Root, StartCx, Strategy, SupervisorSpec, inbox,
+    ChildSpec, Factory, MetricKind, Restart, Root, StartCx, State, Strategy, SupervisorSpec, inbox,
 };
 
 const LINES: usize = 20;
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     actix_rt::System::new().block_on(async {
         let mut root = Root::start("example", spec()).await?;
         let (mut seen, log) = (0, root.tree().event_log().clone());
-        while root.tree().node("source").is_some_and(|source| source.state != "stopped") {
+        while root.tree().node("source").is_some_and(|source| source.state != State::Stopped) {
             log.wait_after(seen).await;
             seen = log.newest();
         }

@@ -3,7 +3,7 @@
 use std::{future::pending, time::Duration};
 
 use orchestrator_admin::STOPPING;
-use orchestrator_supervise::{NodeSnapshot, Root, Tree, without_root};
+use orchestrator_supervise::{NodeSnapshot, Root, State, Tree, without_root};
 use tokio::time::{Instant, Interval, interval_at};
 
 use crate::{service_manager::ServiceManager, startup, topology::ROOT};
@@ -77,7 +77,7 @@ impl Stopping {
 
 /// Adds the workers that stop.
 fn collect(node: &NodeSnapshot, waits_for: &mut Vec<NodeSnapshot>) {
-    if node.children.is_empty() && ["stopping", "stuck"].contains(&node.state.as_str()) {
+    if node.children.is_empty() && matches!(node.state, State::Stopping | State::Stuck) {
         waits_for.push(node.clone());
     }
     node.children.iter().for_each(|child| collect(child, waits_for));

@@ -46,7 +46,8 @@ async fn rows_show_the_arrows_that_a_child_declares() {
     let _instance = env.start();
     let browser = Browser::open(&env).await;
     browser.go("#/tree").await;
-    let label = "document.querySelector('[data-path=\"orchestrator/queue/worker_socket\"] .label')?.textContent";
+    let label =
+        "document.querySelector('[data-path=\"orchestrator/queue/worker_socket\"] .label')?.textContent";
     browser.until("the arrow", &format!("{label} === '→ queue_store'")).await;
     browser.close().await;
 }

@@ -1,7 +1,7 @@
 //! The tree as text, one line for each child, for the endpoint and the CLI. No I/O.
 
 use orchestrator_supervise::{
-    ExitSnapshot, LinkSnapshot, MailboxSnapshot, NodeSnapshot, TreeSnapshot, without_root,
+    ExitSnapshot, LinkSnapshot, MailboxSnapshot, NodeSnapshot, State, TreeSnapshot, without_root,
 };
 
 use orchestrator_subsystem::{columns::align, until_text};
@@ -43,7 +43,7 @@ impl TreeTable {
     fn add(&mut self, node: &NodeSnapshot, name: &str, indent: &str) {
         let label = node.label.as_ref().filter(|label| **label != node.id);
         let label = label.map(|label| format!(" ({label})")).unwrap_or_default();
-        let runs = matches!(node.state.as_str(), "running" | "paused");
+        let runs = matches!(node.state, State::Running | State::Paused);
         let age = if runs { self.since(node.started_ms) } else { String::new() };
         self.rows.push(vec![
             format!("{name}{label}"),
@@ -116,7 +116,7 @@ fn link(link: &LinkSnapshot) -> String {
 fn stuck(node: &NodeSnapshot) -> String {
     match &node.in_progress {
         Some(work) => format!("stuck in {} for {}", work.name, format_duration(work.for_ms)),
-        None if node.state == "stuck" => "stuck: it did not stop".to_owned(),
+        None if node.state == State::Stuck => "stuck: it did not stop".to_owned(),
         None => format!("stuck: arbiter {} is blocked", node.arbiter.as_deref().unwrap_or("?")),
     }
 }

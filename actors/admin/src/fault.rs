@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use orchestrator_edge::shell_word;
 use orchestrator_subsystem::wire::Cause;
-use orchestrator_supervise::{BlockerSnapshot, InProgressSnapshot, LinkSnapshot, NodeSnapshot, without_root};
+use orchestrator_supervise::{
+    BlockerSnapshot, InProgressSnapshot, LinkSnapshot, LinkStatus, NodeSnapshot, State, without_root,
+};
 
 use crate::{
     peer_help::{examine, name_of, place_of},
@@ -124,14 +126,15 @@ fn stuck_since(node: &NodeSnapshot, now_ms: u64) -> Option<u64> {
 
 /// Failed server or file that a child reports, and the cause.
 fn fault(node: &NodeSnapshot) -> Option<(String, Cause)> {
-    if matches!(node.state.as_str(), "stopped" | "given_up") {
+    if matches!(node.state, State::Stopped | State::GivenUp) {
         return None;
     }
-    let away = node.link.as_ref().filter(|link| matches!(link.state.as_str(), "down" | "unanswered"));
+    let away =
+        node.link.as_ref().filter(|link| matches!(link.state, LinkStatus::Down | LinkStatus::Unanswered));
     let reported = node.blocker.as_ref().and_then(|blocker| Some((blocker, blocker.fault_of.as_ref()?)));
     match (away, reported) {
         // The cause that the child reports since then says more than the link does.
-        (Some(link), Some((blocker, _))) if link.state == "down" && is_since(blocker, link) => {
+        (Some(link), Some((blocker, _))) if link.state == LinkStatus::Down && is_since(blocker, link) => {
             Some((link.endpoint.clone(), reported_cause(node, blocker)))
         }
         (Some(link), _) => Some((link.endpoint.clone(), link_cause(node, link))),
@@ -161,8 +164,10 @@ pub(crate) fn reported_cause(node: &NodeSnapshot, blocker: &BlockerSnapshot) -> 
 fn link_cause(node: &NodeSnapshot, link: &LinkSnapshot) -> Cause {
     let reason = link.reason.as_deref().unwrap_or("no reason given");
     let (name, place) = (name_of(&link.kind), place_of(&link.kind, &link.endpoint));
-    let (kind, text, since) = match (link.state.as_str(), link.failure.as_deref()) {
-        ("unanswered", _) => ("unanswered", format!("{name} at {place} {reason}"), "no answer since"),
+    let (kind, text, since) = match (link.state, link.failure.as_deref()) {
+        (LinkStatus::Unanswered, _) => {
+            ("unanswered", format!("{name} at {place} {reason}"), "no answer since")
+        }
         (_, Some("blocked")) => {
             ("broker_alarm", format!("{name} at {place} takes no messages: {reason}"), "since")
         }

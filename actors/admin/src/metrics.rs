@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use hyper::StatusCode;
 use orchestrator_supervise::{
-    Histogram, MailboxSnapshot, MessageStats, MetricKind, MetricSnapshot, NodeSnapshot, StandardStream,
-    Timing, Tree, Vitals,
+    Histogram, LinkStatus, MailboxSnapshot, MessageStats, MetricKind, MetricSnapshot, NodeSnapshot,
+    StandardStream, State, Timing, Tree, Vitals,
 };
 
 use crate::{
@@ -97,7 +97,7 @@ fn children(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot, parent: Opti
     // Only subsystems and the endpoint are given up alone.
     if parent.is_some_and(|parent| !parent.path.contains('/')) {
         let help = "1 if the subsystem, or the endpoint, exceeded its restart intensity and waits to be tried again.";
-        let given_up = u8::from(node.state == "given_up");
+        let given_up = u8::from(node.state == State::GivenUp);
         out.add(Kind::Gauge, "orchestrator_child_given_up", help, &[("path", &node.path)], given_up);
     }
     if !is_member {
@@ -113,8 +113,8 @@ fn children(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot, parent: Opti
 
 fn child(out: &mut Exposition, node: &NodeSnapshot, is_member: bool) {
     let path = [("path", node.path.as_str())];
-    let state = |name: &str| u8::from(node.state == name);
-    let up = state("running") + state("paused");
+    let is_paused = node.state == State::Paused;
+    let up = u8::from(is_paused || node.state == State::Running);
     let mut gauge = |name: &str, help: &str, value: u64| out.add(Kind::Gauge, name, help, &path, value);
     if up == 0 || !is_member {
         let help = "1 if the child is running or paused; for a member of a pool, no series then.";
@@ -122,7 +122,7 @@ fn child(out: &mut Exposition, node: &NodeSnapshot, is_member: bool) {
     }
     if node.pausable {
         let help = "1 if an operator has paused the child; no series if it cannot be paused.";
-        gauge("orchestrator_child_paused", help, state("paused").into());
+        gauge("orchestrator_child_paused", help, is_paused.into());
     }
     if node.stuck || !is_member {
         let help = "1 if the child's work in progress or its arbiter hangs; for a member of a pool, no series otherwise.";
@@ -135,9 +135,9 @@ fn child(out: &mut Exposition, node: &NodeSnapshot, is_member: bool) {
         gauge("orchestrator_supervisor_budget_left", help, least.into());
     }
     // An idle link is no outage.
-    if let Some(link) = node.link.as_ref().filter(|link| link.state != "idle") {
+    if let Some(link) = node.link.as_ref().filter(|link| link.state != LinkStatus::Idle) {
         let labels = [path[0], ("kind", link.kind.as_str())];
-        let up = u8::from(link.state == "up");
+        let up = u8::from(link.state == LinkStatus::Up);
         out.add(
             Kind::Gauge,
             "orchestrator_link_up",

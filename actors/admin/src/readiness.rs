@@ -8,7 +8,7 @@
 //!
 //! A fault is then the reason; its text is that of the cause in `GET /v1/why`.
 
-use orchestrator_supervise::{NodeSnapshot, Tree, UNANSWERED};
+use orchestrator_supervise::{NodeSnapshot, State, Tree, UNANSWERED};
 use orchestrator_text::sanitize;
 
 use crate::fault::Faults;
@@ -54,39 +54,32 @@ pub(crate) fn check<'a>(root: &'a NodeSnapshot, own: &str, now_ms: u64) -> Vec<C
 fn visit<'a>(node: &'a NodeSnapshot, own: &str, faults: &Faults, children: &mut Vec<ChildReadiness<'a>>) {
     children.push(ChildReadiness {
         path: &node.path,
-        state: &node.state,
+        state: node.state.name(),
         failure: failure(node, own, faults),
     });
     // The children of a supervisor that has exited or was given up are expected to be stopped.
-    if !has_exited(node) && node.state != "given_up" {
+    if !node.has_exited() && node.state != State::GivenUp {
         node.children.iter().for_each(|child| visit(child, own, faults, children));
     }
 }
 
-fn has_exited(node: &NodeSnapshot) -> bool {
-    node.restart != "permanent" && node.state == "stopped"
-}
-
 /// Follows the table of this module.
 fn failure(node: &NodeSnapshot, own: &str, faults: &Faults) -> Option<String> {
-    let (state, fault) = (node.state.as_str(), faults.at(&node.path));
+    let (state, fault) = (node.state, faults.at(&node.path));
     if is_stuck(node) && fault.is_none() && !faults.is_behind(&node.path) {
         return Some(stuck(node));
     }
-    if state == "paused" || has_exited(node) {
+    if state == State::Paused || node.has_exited() {
         return None;
     }
     if let Some(stops) = node.blocker.as_ref().filter(|blocker| blocker.kind == STOPPING) {
         return Some(stops.text.clone());
     }
-    if state != "running" {
+    if state != State::Running {
         let exit = node.last_exit.as_ref().map(|exit| format!(", last exit {}", exit.reason));
         return Some(format!("{state}{}", exit.unwrap_or_default()));
     }
-    let link = node
-        .link
-        .as_ref()
-        .filter(|link| !matches!(link.state.as_str(), "up" | "idle") && node.path != own)?;
+    let link = node.link.as_ref().filter(|link| link.state.is_away() && node.path != own)?;
     let connecting = || format!("{} to {} is {}", link.kind, link.endpoint, link.state);
     Some(fault.map_or_else(connecting, |cause| cause.text.clone()))
 }
@@ -95,13 +88,13 @@ fn failure(node: &NodeSnapshot, own: &str, faults: &Faults) -> Option<String> {
 fn is_stuck(node: &NodeSnapshot) -> bool {
     let most = UNANSWERED.as_millis();
     let hangs = node.in_progress.as_ref().is_some_and(|work| u128::from(work.silent_ms) >= most);
-    node.stuck && (node.state == "stuck" || node.arbiter_silent_ms.is_some() || hangs)
+    node.stuck && (node.state == State::Stuck || node.arbiter_silent_ms.is_some() || hangs)
 }
 
 fn stuck(node: &NodeSnapshot) -> String {
     match &node.in_progress {
         Some(work) => format!("stuck in {} for {} ms", work.name, work.silent_ms),
-        None if node.state == "stuck" => "stuck: it did not stop at its deadline".to_owned(),
+        None if node.state == State::Stuck => "stuck: it did not stop at its deadline".to_owned(),
         None => format!("stuck: arbiter {} is blocked", node.arbiter.as_deref().unwrap_or("?")),
     }
 }

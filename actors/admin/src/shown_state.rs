@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use orchestrator_subsystem::wire::Cause;
-use orchestrator_supervise::NodeSnapshot;
+use orchestrator_supervise::{NodeSnapshot, State};
 
 use crate::readiness::STOPPING;
 
@@ -29,30 +29,24 @@ fn visit(node: &mut NodeSnapshot, held: &BTreeMap<&str, &str>) {
     node.children.iter_mut().for_each(|child| visit(child, held));
     let shown = own(node, held);
     let below =
-        node.children.iter().filter(|child| !has_exited(child)).map(|child| match child.shown.as_str() {
+        node.children.iter().filter(|child| !child.has_exited()).map(|child| match child.shown.as_str() {
             // The others run.
             "stopped" => BLOCKED,
             state => state,
         });
     let worst = below.chain([shown]).min_by_key(|state| ORDER.iter().position(|known| known == state));
     // The children of a supervisor that does not run say less than its own state.
-    node.shown = if node.state == "running" { worst.unwrap_or(shown) } else { shown }.to_owned();
+    node.shown = if node.state == State::Running { worst.unwrap_or(shown) } else { shown }.to_owned();
 }
 
 /// State of the child itself.
 fn own<'a>(node: &'a NodeSnapshot, held: &BTreeMap<&str, &'a str>) -> &'a str {
-    let is_away = node.link.as_ref().is_some_and(|link| !matches!(link.state.as_str(), "up" | "idle"));
-    match (node.state.as_str(), held.get(node.path.as_str())) {
-        _ if node.stuck => "stuck",
-        ("running", Some(state)) => state,
-        ("running", None) if is_away => BLOCKED,
-        (state, _) => state,
+    match (node.state, held.get(node.path.as_str())) {
+        _ if node.stuck => State::Stuck.name(),
+        (State::Running, Some(state)) => state,
+        (State::Running, None) if node.is_cut_off() => BLOCKED,
+        (state, _) => state.name(),
     }
-}
-
-/// True if a transient child has ended its work.
-fn has_exited(node: &NodeSnapshot) -> bool {
-    node.restart != "permanent" && node.state == "stopped"
 }
 
 #[cfg(test)]
@@ -62,15 +56,15 @@ mod tests {
 
     /// States shown of `o`, its child `o/c0`, and the children of that one, whose states and causes are
     /// given.
-    fn shown(children: &[(&str, Option<(&str, bool)>)]) -> String {
+    fn shown(children: &[(State, Option<(&str, bool)>)]) -> String {
         let mut root = tree(1, 0, 0).root;
         let branch = &mut root.children[0];
         branch.children = tree(children.len() as u64, 0, 0).root.children;
-        (root.state, branch.state) = ("running".to_owned(), "running".to_owned());
+        (root.state, branch.state) = (State::Running, State::Running);
         let mut causes = Vec::new();
         for (child, (state, cause)) in root.children[0].children.iter_mut().zip(children) {
             child.path.insert_str(1, "/c0");
-            child.state = (*state).to_owned();
+            child.state = *state;
             causes.extend(
                 cause.map(|(kind, routine)| Cause {
                     routine,
@@ -86,26 +80,29 @@ mod tests {
 
     #[test]
     fn a_branch_has_the_worst_state_of_its_children_and_routine_causes_are_none() {
-        assert_eq!(shown(&[("running", None)]), "running running running");
-        assert_eq!(shown(&[("running", Some(("no_mapping", true)))]), "running running running");
-        assert_eq!(shown(&[("running", Some(("paused", false)))]), "running paused paused");
-        assert_eq!(shown(&[("paused", Some(("paused", false)))]), "running paused paused");
+        assert_eq!(shown(&[(State::Running, None)]), "running running running");
+        assert_eq!(shown(&[(State::Running, Some(("no_mapping", true)))]), "running running running");
+        assert_eq!(shown(&[(State::Running, Some(("paused", false)))]), "running paused paused");
+        assert_eq!(shown(&[(State::Paused, Some(("paused", false)))]), "running paused paused");
         assert_eq!(
-            shown(&[("running", Some(("paused", false))), ("running", Some(("no_worker", false)))]),
+            shown(&[(State::Running, Some(("paused", false))), (State::Running, Some(("no_worker", false)))]),
             "running blocked paused blocked"
         );
         assert_eq!(
-            shown(&[("backing_off", Some(("starting", true))), ("paused", None)]),
+            shown(&[(State::BackingOff, Some(("starting", true))), (State::Paused, None)]),
             "running backing_off backing_off paused"
         );
-        assert_eq!(shown(&[("stopped", None), ("running", None)]), "running blocked stopped running");
-        assert_eq!(shown(&[("given_up", Some(("given_up", false)))]), "running given_up given_up");
+        assert_eq!(
+            shown(&[(State::Stopped, None), (State::Running, None)]),
+            "running blocked stopped running"
+        );
+        assert_eq!(shown(&[(State::GivenUp, Some(("given_up", false)))]), "running given_up given_up");
     }
 
     #[test]
     fn children_that_wait_for_another_one_are_blocked_and_transient_ones_may_end() {
         let mut root = tree(2, 0, 0).root;
-        root.children.iter_mut().for_each(|child| child.state = "running".to_owned());
+        root.children.iter_mut().for_each(|child| child.state = State::Running);
         let affects = vec!["o/c1".to_owned()];
         let cause = Cause { affects, ..at(&root.children[0], "link_down", String::new(), String::new()) };
         fill(&mut root, &[cause]);
@@ -114,9 +111,8 @@ mod tests {
         let mut ended = tree(1, 0, 0).root;
         let branch = &mut ended.children[0];
         branch.children = tree(1, 0, 0).root.children;
-        (branch.children[0].state, branch.children[0].restart) =
-            ("stopped".to_owned(), "transient".to_owned());
-        branch.state = "running".to_owned();
+        (branch.children[0].state, branch.children[0].restart) = (State::Stopped, "transient".to_owned());
+        branch.state = State::Running;
         fill(&mut ended, &[]);
         assert_eq!(ended.children[0].shown(), "running");
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use hyper::StatusCode;
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
 use orchestrator_supervise::{
-    ClockJump, CommandError, NodeSnapshot, TreeSnapshot, clock_jump, is_in_branch, without_root,
+    ClockJump, CommandError, LinkStatus, NodeSnapshot, TreeSnapshot, clock_jump, is_in_branch, without_root,
 };
 
 use self::{
@@ -181,7 +181,10 @@ fn not_ready(branch: &NodeSnapshot, own: &str, now_ms: u64) -> Option<Cause> {
     let first = leaf.or_else(|| failed.next())?;
     let (path, reason) = (without_root(first.path), first.failure.as_ref()?);
     let text = format!("not ready because of {path}: {reason}");
-    let link = branch.find(first.path).and_then(|node| node.link.as_ref()).filter(|link| link.state != "up");
+    let link = branch
+        .find(first.path)
+        .and_then(|node| node.link.as_ref())
+        .filter(|link| link.state != LinkStatus::Up);
     let help = link.map(|link| examine(&link.kind, &link.endpoint));
     Some(at(branch, "not_ready", text, help.unwrap_or_else(|| format!("orchestrator tree {path}"))))
 }

@@ -74,9 +74,8 @@ pub(crate) struct Paused {
 pub(crate) fn links(branch: &NodeSnapshot) -> Vec<String> {
     let mut lines = Vec::new();
     branch.walk(&mut |node| {
-        let is_away = |state: &str| !matches!(state, "up" | "idle");
-        if let Some(link) = node.link.as_ref().filter(|link| is_away(&link.state)) {
-            let reason = link.reason.as_deref().unwrap_or(&link.state);
+        if let Some(link) = node.link.as_ref().filter(|link| link.state.is_away()) {
+            let reason = link.reason.as_deref().unwrap_or(link.state.name());
             lines.push(match node.path.ends_with("/on_complete") {
                 true => format!("on_complete: {reason}"),
                 false => format!("no connection to {}: {reason}", link.kind),

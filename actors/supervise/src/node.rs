@@ -16,6 +16,7 @@ use crate::{
     histogram::Histogram,
     in_progress::STUCK_AFTER,
     link_failure::LinkFailure,
+    link_status::LinkStatus,
     mailbox_stats::MailboxStats,
     sends::{DeclaredSend, receivers},
     snapshot::*,
@@ -53,7 +54,7 @@ impl Node {
             id: path.rsplit('/').next().unwrap_or(&path).to_owned(),
             label: self.label.clone(),
             kind: self.kind.to_owned(),
-            state: state.name().to_owned(),
+            state,
             stuck: state == State::Stuck || busy || silence > STUCK_AFTER,
             shown: String::new(),
             paused_until_ms: vitals.pause().filter(|_| vitals.is_paused()).and_then(|pause| pause.until_ms),
@@ -154,7 +155,7 @@ fn link_snapshot(kind: &str, endpoint: String, link: Link) -> LinkSnapshot {
     let mut snapshot = LinkSnapshot {
         kind: kind.to_owned(),
         endpoint,
-        state: String::new(),
+        state: LinkStatus::Idle,
         attempts: None,
         since_ms: None,
         reason: None,
@@ -165,17 +166,17 @@ fn link_snapshot(kind: &str, endpoint: String, link: Link) -> LinkSnapshot {
     };
     let left = |at: Instant| millis(at.saturating_duration_since(Instant::now()));
     match link {
-        Link::Idle => snapshot.state = "idle".to_owned(),
+        Link::Idle => {}
         Link::Connecting { attempt } => {
-            snapshot.state = "connecting".to_owned();
+            snapshot.state = LinkStatus::Connecting;
             snapshot.attempts = Some(attempt);
         }
         Link::Up { since_ms } => {
-            snapshot.state = "up".to_owned();
+            snapshot.state = LinkStatus::Up;
             snapshot.since_ms = Some(since_ms);
         }
         Link::Down { since_ms, failure: LinkFailure { reason, kind, help }, retry_at } => {
-            snapshot.state = "down".to_owned();
+            snapshot.state = LinkStatus::Down;
             snapshot.since_ms = Some(since_ms);
             snapshot.reason = Some(reason);
             snapshot.failure = Some(kind.name().to_owned());
@@ -183,7 +184,7 @@ fn link_snapshot(kind: &str, endpoint: String, link: Link) -> LinkSnapshot {
             snapshot.retry_in_ms = Some(left(retry_at));
         }
         Link::Unanswered { since_ms, reason, retry_at } => {
-            snapshot.state = "unanswered".to_owned();
+            snapshot.state = LinkStatus::Unanswered;
             snapshot.since_ms = Some(since_ms);
             snapshot.reason = Some(reason);
             snapshot.retry_in_ms = retry_at.map(left);

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{metric::MetricKind, state::State};
+use crate::{Restart, link_status::LinkStatus, metric::MetricKind, state::State};
 
 /// Snapshot of the whole tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,8 +32,8 @@ pub struct NodeSnapshot {
     /// `actor`, `task`, `thread`, `supervisor`, `pool` or `dynamic` (a dynamic supervisor).
     pub kind: String,
     /// `stopped`, `starting`, `running`, `paused`, `stopping`, `backing_off`, `stuck` or `given_up`.
-    #[schemars(extend("enum" = State::NAMES))]
-    pub state: String,
+    #[schemars(with = "String", extend("enum" = State::NAMES))]
+    pub state: State,
     /// True if a work item, or a poll of its arbiter, has made no progress for over a second.
     pub stuck: bool,
     /// State to show: `state`, `stuck`, `paused` also by a command of a subsystem, or `blocked` while a cause
@@ -201,8 +201,8 @@ pub struct LinkSnapshot {
     /// Address, without credentials.
     pub endpoint: String,
     /// `idle`, `connecting`, `up`, `down` or `unanswered`.
-    #[schemars(extend("enum" = ["idle", "connecting", "up", "down", "unanswered"]))]
-    pub state: String,
+    #[schemars(with = "String", extend("enum" = LinkStatus::NAMES))]
+    pub state: LinkStatus,
     /// Attempts so far, while connecting.
     pub attempts: Option<u32>,
     /// Start of the state, milliseconds since 1970; of the request, while unanswered.
@@ -332,9 +332,19 @@ impl NodeSnapshot {
     pub fn shown(&self) -> &str {
         match self.shown.as_str() {
             "" if self.stuck => "stuck",
-            "" => &self.state,
+            "" => self.state.name(),
             shown => shown,
         }
+    }
+
+    /// True if a child that is not restarted after a normal exit has ended its work.
+    pub fn has_exited(&self) -> bool {
+        self.restart != Restart::Permanent.name() && self.state == State::Stopped
+    }
+
+    /// True if a connection that the child needs is not up.
+    pub fn is_cut_off(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.state.is_away())
     }
 
     /// Calls `visit` for this node and all nodes below it, depth first.

@@ -1,7 +1,12 @@
 //! State of a child.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 /// State of a child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum State {
     /// Not started, stopped by an operator, or finished for good.
@@ -21,10 +26,20 @@ pub enum State {
     /// Exceeded its restart intensity; started again after a long delay, see
     /// [`SupervisorSpec::give_up_alone`](crate::SupervisorSpec::give_up_alone).
     GivenUp = 7,
+    /// In the JSON of another instance: not known to this version.
+    #[serde(other)]
+    Unknown = 8,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl State {
-    const ALL: [State; 8] = [
+    /// All states of a child in this process, in the order of their numbers.
+    pub const ALL: [State; 8] = [
         State::Stopped,
         State::Starting,
         State::Running,
@@ -45,6 +60,6 @@ impl State {
 
     /// Name in the tree.
     pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
+        Self::NAMES.get(self as usize).copied().unwrap_or("unknown")
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    CrashLog, Event, EventLog, HookEvents, NodeSnapshot, Root, SupervisorSpec, Tree, Vitals,
+    CrashLog, Event, EventLog, HookEvents, NodeSnapshot, Root, State, SupervisorSpec, Tree, Vitals,
     sends::UNDECLARED,
 };
 
@@ -62,18 +62,18 @@ impl TestTree {
         let stopped = tokio::time::timeout(DEADLINE, self.root.stop()).await;
         assert!(stopped.is_ok(), "the tree did not stop: {:#?}", self.root.tree().snapshot());
         // A killed thread ends a moment later.
-        let left = |wanted: fn(&str) -> bool| {
+        let left = |wanted: fn(State) -> bool| {
             let snapshot = self.root.tree().snapshot();
             let mut left = Vec::new();
             snapshot.root.walk(&mut |node: &NodeSnapshot| {
-                if wanted(&node.state) {
+                if wanted(node.state) {
                     left.push(format!("{} is {}", node.path, node.state));
                 }
             });
             left
         };
-        eventually("no thread is stuck", || left(|state| state == "stuck").is_empty()).await;
-        let left = left(|state| state != "stopped");
+        eventually("no thread is stuck", || left(|state| state == State::Stuck).is_empty()).await;
+        let left = left(|state| state != State::Stopped);
         assert!(left.is_empty(), "children outlived their test: {left:?}");
         let events = self.root.tree().events(0);
         let undeclared = events.iter().find(|event| format!("{event:?}").contains(UNDECLARED));

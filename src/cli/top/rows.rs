@@ -107,7 +107,7 @@ fn peers(then: Option<&NodeSnapshot>, node: &NodeSnapshot, seconds: f64) -> Vec<
     }
     let row = |(peer, metrics): (String, Vec<String>)| Row {
         path: node.path.clone(),
-        state: node.state.clone(),
+        state: node.state.to_string(),
         restarts: 0,
         depth: 0,
         rate: 0.0,

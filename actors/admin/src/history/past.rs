@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use orchestrator_supervise::{MailboxSnapshot, NodeSnapshot, TreeSnapshot};
+use orchestrator_supervise::{LinkStatus, MailboxSnapshot, NodeSnapshot, State, TreeSnapshot};
 
-use super::sample::{LINK_STATES, STATES, Values};
+use super::sample::Values;
 
 /// Replaces the values in a snapshot of the tree with those of a sample. Data that samples lack is removed:
 /// reasons, work in progress, exits, notes and histograms. A child's mailboxes become one.
@@ -20,11 +20,9 @@ pub(crate) fn rewind(snapshot: &mut TreeSnapshot, at_ms: u64, values: &Values<'_
 fn visit(node: &mut NodeSnapshot, values: &Values<'_>, none: &HashMap<&str, i64>) {
     let of = values.get(node.path.as_str()).unwrap_or(none);
     let number = |metric: &str| of.get(metric).copied().unwrap_or(0).max(0).cast_unsigned();
-    let named = |names: &[&str], metric: &str| {
-        let at = usize::try_from(*of.get(metric)?).ok()?;
-        names.get(at).map(|name| (*name).to_owned())
-    };
-    node.state = named(&STATES, "child_state").unwrap_or_else(|| STATES[0].to_owned());
+    let at = |metric: &str| usize::try_from(*of.get(metric)?).ok();
+    let state = at("child_state").and_then(|at| State::ALL.get(at).copied());
+    node.state = state.unwrap_or(State::Stopped);
     node.stuck = number("child_stuck") > 0;
     node.incarnation = number("child_incarnation");
     node.restarts = number("child_restarts");
@@ -34,7 +32,7 @@ fn visit(node: &mut NodeSnapshot, values: &Values<'_>, none: &HashMap<&str, i64>
     node.waits.clear();
     node.timings.clear();
     node.link = node.link.take().and_then(|mut link| {
-        link.state = named(&LINK_STATES, "link_state")?;
+        link.state = *LinkStatus::ALL.get(at("link_state")?)?;
         (link.reason, link.retry_in_ms, link.since_ms, link.attempts) = (None, None, None, None);
         Some(link)
     });

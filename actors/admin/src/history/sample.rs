@@ -2,29 +2,26 @@
 
 use std::{collections::HashMap, fmt::Write};
 
-use orchestrator_supervise::{NodeSnapshot, State};
+use orchestrator_supervise::{LinkStatus, NodeSnapshot, State};
 
 /// Names of the states of a child, in the order of their numbers in `child_state`.
 pub(crate) const STATES: [&str; 8] = State::NAMES;
 /// Names of the states of a link, in the order of their numbers in `link_state`.
-pub(crate) const LINK_STATES: [&str; 5] = ["idle", "connecting", "up", "down", "unanswered"];
+pub(crate) const LINK_STATES: [&str; 5] = LinkStatus::NAMES;
 
 /// Values by path and metric at one time.
 pub(crate) type Values<'a> = HashMap<&'a str, HashMap<&'a str, i64>>;
 
 /// Calls `put` with the name and value of each metric of a child.
 pub(super) fn each(node: &NodeSnapshot, put: &mut dyn FnMut(&str, i64)) {
-    let number = |names: &[&str], name: &str| names.iter().position(|one| *one == name).map(|at| at as i64);
-    if let Some(state) = number(&STATES, &node.state) {
-        put("child_state", state);
-    }
+    put("child_state", node.state as i64);
     put("child_stuck", node.stuck.into());
     put("child_incarnation", signed(node.incarnation));
     put("child_restarts", signed(node.restarts));
     put("child_planned_restarts", signed(node.planned_restarts));
     put("in_progress_ms", node.in_progress.as_ref().map_or(0, |work| signed(work.for_ms)));
-    if let Some(state) = node.link.as_ref().and_then(|link| number(&LINK_STATES, &link.state)) {
-        put("link_state", state);
+    if let Some(link) = &node.link {
+        put("link_state", link.state as i64);
     }
     if !node.mailboxes.is_empty() {
         let sum = |value: fn(&orchestrator_supervise::MailboxSnapshot) -> u64| {

@@ -1,6 +1,8 @@
 //! Tests of the history: memory limit, retention and restored values.
 
-use orchestrator_supervise::{LabelSnapshot, MailboxSnapshot, MetricKind, MetricSnapshot, NodeSnapshot};
+use orchestrator_supervise::{
+    LabelSnapshot, MailboxSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, State,
+};
 
 use super::*;
 
@@ -29,7 +31,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         id: path.rsplit('/').next().unwrap().to_owned(),
         label: None,
         kind: "actor".to_owned(),
-        state: STATES[(noise(seed, tick / 10) % 8) as usize].to_owned(),
+        state: State::ALL[(noise(seed, tick / 10) % 8) as usize],
         stuck: false,
         shown: String::new(),
         restart: "permanent".to_owned(),

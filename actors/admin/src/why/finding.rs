@@ -1,7 +1,7 @@
 //! The cause that holds up one child, with its rank.
 
 use orchestrator_subsystem::{until_text, wire::Cause};
-use orchestrator_supervise::{Command, ExpectedInputSnapshot, NodeSnapshot, without_root};
+use orchestrator_supervise::{Command, ExpectedInputSnapshot, NodeSnapshot, State, without_root};
 
 use super::{event_facts::InEffect, facts::Facts};
 use crate::{
@@ -97,7 +97,7 @@ pub(crate) fn at(node: &NodeSnapshot, kind: &str, text: String, help: String) ->
 
 /// The child exceeded its restart intensity.
 fn given_up(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
-    let exit = node.last_exit.as_ref().filter(|_| node.state == "given_up")?;
+    let exit = node.last_exit.as_ref().filter(|_| node.state == State::GivenUp)?;
     let text = format!("given up: {}", exit.reason);
     let evidence = node.retry_in_ms.map(|ms| format!("tried again in {:.1} s", seconds(ms)));
     let path = without_root(&node.path);
@@ -114,14 +114,14 @@ fn steered(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
         let by = facts.console_pauses.get(&node.path).cloned().or(command.map(InEffect::text));
         return Some(Cause { evidence: vec![by.unwrap_or_else(|| EARLIER.to_owned())], ..cause });
     }
-    let cause = match node.state.as_str() {
-        "paused" => at(
+    let cause = match node.state {
+        State::Paused => at(
             node,
             "paused",
             format!("paused by an operator{}", until_text(node.paused_until_ms)),
             format!("orchestrator resume {}", without_root(&node.path)),
         ),
-        "stopped" if command.is_some_and(|known| known.command == Command::Stop) => at(
+        State::Stopped if command.is_some_and(|known| known.command == Command::Stop) => at(
             node,
             "stopped",
             "stopped by an operator".to_owned(),
@@ -140,7 +140,7 @@ fn failing(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
     let (last_ms, reason) = exits.last()?;
     let period_ms = facts.periods_ms.get(node.path.as_str());
     let runs_ms = facts.now_ms.saturating_sub(*last_ms);
-    if node.state == "running" && period_ms.is_some_and(|period_ms| runs_ms > *period_ms) {
+    if node.state == State::Running && period_ms.is_some_and(|period_ms| runs_ms > *period_ms) {
         return None;
     }
     let text = format!("failed {} times within a minute: {reason}", exits.len());
@@ -179,15 +179,15 @@ fn stuck(node: &NodeSnapshot, facts: &Facts<'_>) -> Option<Cause> {
 
 /// A child that starts, stops or waits for its next start.
 fn restarting(node: &NodeSnapshot, _: &Facts<'_>) -> Option<Cause> {
-    let waits = ["backing_off", "starting", "stopping"].contains(&node.state.as_str());
+    let waits = matches!(node.state, State::BackingOff | State::Starting | State::Stopping);
     // A supervisor waits for the children below it.
-    if !waits || !node.children.is_empty() && node.state != "backing_off" {
+    if !waits || !node.children.is_empty() && node.state != State::BackingOff {
         return None;
     }
     let exit = node.last_exit.as_ref();
     let text = match exit {
         Some(exit) => format!("{} after: {}", node.state, exit.reason),
-        None => node.state.clone(),
+        None => node.state.to_string(),
     };
     let cause = at(node, "starting", text, format!("orchestrator tree {}", without_root(&node.path)));
     // The child's state says the same.

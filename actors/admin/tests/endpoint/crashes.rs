@@ -1,7 +1,7 @@
 //! `GET /v1/crashes`: reports of panics with the events and samples before them.
 
 use orchestrator_subsystem::wire::{CrashReport, Crashes};
-use orchestrator_supervise::{AskError, ConsoleCallError, testing::eventually};
+use orchestrator_supervise::{AskError, ConsoleCallError, State, testing::eventually};
 use serde_json::json;
 
 use crate::site::{self, Site};
@@ -25,7 +25,7 @@ pub(crate) async fn panic_in_handler(site: &Site) {
     assert!(unanswered, "{asked:?}");
     eventually("the store runs again", || {
         let store = site.tree.node("demo/store").unwrap();
-        store.incarnation > before && store.state == "running"
+        store.incarnation > before && store.state == State::Running
     })
     .await;
 }

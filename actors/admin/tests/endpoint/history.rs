@@ -78,11 +78,11 @@ fn the_tree_of_a_past_time_is_returned() {
         assert_eq!(answer["series"][0]["values"], json!(["running"]));
         let at = answer["at_ms"][0].as_u64().unwrap();
         site.tree.command("demo/source", Command::Stop, &Origin::default()).await.unwrap();
-        assert_eq!(site.get("/v1/tree/demo/source").await.tree().root.state, "stopped");
+        assert_eq!(site.get("/v1/tree/demo/source").await.tree().root.state.name(), "stopped");
         let past = site.get(&format!("/v1/tree?at={}", at + 1)).await.tree();
         assert_eq!(past.captured_at_ms, at);
-        assert_eq!(past.root.find("test/demo/source").unwrap().state, "running");
+        assert_eq!(past.root.find("test/demo/source").unwrap().state.name(), "running");
         let part = site.get(&format!("/v1/tree/demo/source?at={at}")).await.tree();
-        assert_eq!((part.root.path.as_str(), part.root.state.as_str()), ("test/demo/source", "running"));
+        assert_eq!((part.root.path.as_str(), part.root.state.name()), ("test/demo/source", "running"));
     });
 }

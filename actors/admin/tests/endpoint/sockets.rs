@@ -4,7 +4,7 @@ use std::{net::TcpListener, time::Duration};
 
 use orchestrator_admin::{AdminConfig, Binding, ProgramInfo, child_spec};
 use orchestrator_supervise::{
-    Exit, Root, Strategy, SupervisorSpec,
+    Exit, LinkStatus, Root, Strategy, SupervisorSpec,
     testing::{TestTree, eventually},
 };
 use tokio::net::UnixStream;
@@ -49,14 +49,14 @@ fn an_optional_endpoint_retries_a_busy_port() {
     let config = AdminConfig { listen: address.to_string(), ..site::config(&directory) };
     TestTree::run(root(&config, Binding::Optional), |tree| async move {
         let link = || tree.node("admin").unwrap().link.unwrap();
-        assert_eq!(link().state, "down");
+        assert_eq!(link().state.name(), "down");
         assert!(link().reason.unwrap().contains("free the port"));
         let socket = directory.path().join("admin.sock");
         let ready = "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let reply = exchange(UnixStream::connect(&socket).await.unwrap(), ready).await;
         assert_eq!(reply.status, 200, "the unix socket works meanwhile: {reply:?}");
         drop(other);
-        eventually("the port is opened", || link().state == "up").await;
+        eventually("the port is opened", || link().state == LinkStatus::Up).await;
         let reply = exchange(tokio::net::TcpStream::connect(address).await.unwrap(), LIVEZ).await;
         assert_eq!(reply.status, 200);
         let reply = exchange(UnixStream::connect(&socket).await.unwrap(), LIVEZ).await;

@@ -12,10 +12,10 @@ fn the_whole_tree_is_returned_as_json() {
         let tree = reply.tree();
         assert_eq!(tree.root.path, "test");
         let store = tree.root.find("test/demo/store").unwrap();
-        assert_eq!((store.state.as_str(), store.kind.as_str(), store.console), ("running", "actor", true));
+        assert_eq!((store.state.name(), store.kind.as_str(), store.console), ("running", "actor", true));
         assert_eq!(store.metrics[0].name, "hand_outs");
         let admin = tree.root.find("test/admin").unwrap();
-        assert_eq!(admin.link.as_ref().unwrap().state, "up");
+        assert_eq!(admin.link.as_ref().unwrap().state.name(), "up");
         assert_eq!(admin.arbiter.as_deref(), Some("test/admin"));
     });
 }

@@ -3,7 +3,9 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use orchestrator_subsystem::wire::{Cause, Why};
-use orchestrator_supervise::{Command, FailureKind, LinkFailure, Origin, PauseSpan, testing::eventually};
+use orchestrator_supervise::{
+    Command, FailureKind, LinkFailure, Origin, PauseSpan, State, testing::eventually,
+};
 
 use crate::site::{self, Block, Site};
 
@@ -234,7 +236,8 @@ fn a_child_that_was_started_again_and_ended_by_itself_is_no_cause() {
         for command in [Command::Stop, Command::Start] {
             site.tree.command("demo/brief", command, &alice("")).await.unwrap();
         }
-        eventually("the task has ended", || site.tree.node("demo/brief").unwrap().state == "stopped").await;
+        eventually("the task has ended", || site.tree.node("demo/brief").unwrap().state == State::Stopped)
+            .await;
         assert_eq!(causes(&site).await, []);
     });
 }
@@ -279,11 +282,12 @@ fn a_stuck_child_names_the_work() {
 fn a_child_that_fails_again_and_again_is_a_crash_loop() {
     site::run(|site| async move {
         for round in 1..=3 {
-            eventually("the store runs", || site.tree.node("demo/store").unwrap().state == "running").await;
+            eventually("the store runs", || site.tree.node("demo/store").unwrap().state == State::Running)
+                .await;
             site.tree.command("demo/store", Command::Panic, &alice("chaos")).await.unwrap();
             eventually("the store runs again", || {
                 let store = site.tree.node("demo/store").unwrap();
-                store.restarts == round && store.state == "running"
+                store.restarts == round && store.state == State::Running
             })
             .await;
         }

@@ -3,7 +3,7 @@
 use orchestrator_exchange::{JobEnd, JobFinished, JobQueue};
 use orchestrator_harness::Ermrest;
 use orchestrator_supervise::{
-    Command, NodeSnapshot, Origin, Strategy, SupervisorSpec,
+    Command, NodeSnapshot, Origin, State, Strategy, SupervisorSpec,
     testing::{TestTree, eventually},
 };
 use serde_json::{Value, json};
@@ -99,7 +99,7 @@ fn claimed_rows_outlive_panics_of_other_children() {
             let path = format!("test/catalog/lab/{child}");
             tree.command(&path, Command::Panic, &Origin::default()).await.expect("it panics");
             let back =
-                || tree.node(&path).is_some_and(|node| node.incarnation == 2 && node.state == "running");
+                || tree.node(&path).is_some_and(|node| node.incarnation == 2 && node.state == State::Running);
             eventually("it to come back", back).await;
         }
         let end = JobEnd::Finished(JobFinished { exit_code: 0, seconds: 1 });

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use orchestrator_harness::Controller;
-use orchestrator_supervise::{Command, Origin, testing::eventually};
+use orchestrator_supervise::{Command, Origin, State, testing::eventually};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -95,7 +95,7 @@ fn each_run_is_stopped_exactly_once_however_it_ends() {
         assert_eq!((fixture.runs.begun.load(SeqCst), fixture.runs.stopped.load(SeqCst)), (5, 5));
         // A stream that still starts would begin a run of the next mapping, and stop it for the restart.
         let scan = || fixture.tree.node("ingester/toys/scan");
-        eventually("the scan is up", || scan().is_some_and(|scan| scan.state == "running")).await;
+        eventually("the scan is up", || scan().is_some_and(|scan| scan.state == State::Running)).await;
         fixture.begin(&["a"]).await;
         eventually("the last run", || fixture.runs.begun.load(SeqCst) == 6).await;
     });
@@ -164,7 +164,7 @@ fn a_restart_of_the_ingester_keeps_its_parameters_and_pending_answers() {
         let child = "ingester/toys/ingester";
         fixture.tree.command(child, Command::Restart, &Origin::default()).await.expect("a restart");
         eventually("a second incarnation", || {
-            fixture.tree.node(child).is_some_and(|node| node.incarnation == 2 && node.state == "running")
+            fixture.tree.node(child).is_some_and(|node| node.incarnation == 2 && node.state == State::Running)
         })
         .await;
         eventually("the same parameters", || hash() == before).await;

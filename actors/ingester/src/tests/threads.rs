@@ -9,7 +9,7 @@ use std::{
 };
 
 use orchestrator_harness::{free_port, own_process};
-use orchestrator_supervise::{Command, NodeSnapshot, Origin, testing::eventually};
+use orchestrator_supervise::{Command, NodeSnapshot, Origin, State, testing::eventually};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::{
@@ -119,7 +119,7 @@ fn a_hanging_read_is_shown_and_not_started_twice() {
             let (tree, origin) = (fixture.tree.clone(), Origin::default());
             let restart = tree.command("ingester/toys/source_0", Command::Restart, &origin);
             let released = async {
-                eventually("it is given up", || node(&fixture, "source_0").state == "stuck").await;
+                eventually("it is given up", || node(&fixture, "source_0").state == State::Stuck).await;
                 assert_eq!(readers(), 1);
                 drop(fs::OpenOptions::new().write(true).open(&pipe).expect("it is read"));
             };

@@ -14,7 +14,7 @@ use futures_util::{StreamExt, stream};
 use orchestrator_harness::{Controller, Redis};
 use orchestrator_subsystem::Address;
 use orchestrator_supervise::{
-    Limits, Strategy, SupervisorSpec, Tree,
+    Limits, LinkStatus, Strategy, SupervisorSpec, Tree,
     testing::{TestTree, eventually},
 };
 use serde_json::Value;
@@ -151,7 +151,7 @@ impl Fixture {
             self.tree
                 .node("ingester/toys/redis")
                 .and_then(|node| node.link)
-                .is_some_and(|link| link.state == "up")
+                .is_some_and(|link| link.state == LinkStatus::Up)
         })
         .await;
     }

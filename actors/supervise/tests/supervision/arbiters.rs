@@ -11,8 +11,8 @@ use std::{
 
 use crate::probe::*;
 use orchestrator_supervise::{
-    AskError, ChildSpec, Command, EventKind, Factory, Mailbox, Placement, StartCx, Strategy, SupervisorSpec,
-    Tree, mailbox,
+    AskError, ChildSpec, Command, EventKind, Factory, Mailbox, Placement, StartCx, State, Strategy,
+    SupervisorSpec, Tree, mailbox,
     testing::{TestTree, eventually},
 };
 
@@ -64,7 +64,7 @@ fn eighty_panics_in_a_pool_of_eighty_over_four_arbiters_heal() {
         eventually("all messages are handled", || journal.count("member 7") == 80).await;
         until_incarnation(&tree, "pool", 2).await;
         eventually("all members run", || {
-            tree.node("pool").unwrap().children.iter().all(|node| node.state == "running")
+            tree.node("pool").unwrap().children.iter().all(|node| node.state == State::Running)
         })
         .await;
         for mailbox in &mailboxes {

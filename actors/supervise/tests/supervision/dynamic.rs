@@ -86,7 +86,7 @@ fn a_removed_id_can_be_used_again() {
         let (a, child) = journaling("a", &Journal::default());
         children.add(child.pausable()).await.unwrap();
         let node = tree.node("test/d/a").unwrap();
-        assert_eq!((node.incarnation, node.restarts, node.state.as_str()), (1, 0, "running"));
+        assert_eq!((node.incarnation, node.restarts, node.state.name()), (1, 0, "running"));
         assert!(node.last_exit.is_none());
         command(&tree, "test/d/a", Command::Restart).await;
         assert_eq!(ping(&a, 1).await, Ok(2), "the new child answers");

@@ -63,7 +63,7 @@ fn a_branch_is_given_up_with_its_reason_while_another_child_runs() {
         let reason = "failed: more than 1 restarts in 60s, the last for test/branch/a: panicked: boom";
         assert_eq!(node.last_exit.unwrap().reason, reason);
         assert!((1..=600_000).contains(&node.retry_in_ms.unwrap()), "{:?}", node.retry_in_ms);
-        assert_eq!(node.children[0].state, "stopped");
+        assert_eq!(node.children[0].state.name(), "stopped");
         let event = EventKind::GivenUp {
             reason: format!("more than 1 restarts in 60s: {reason}"),
             delay_ms: 600_000,
@@ -79,7 +79,7 @@ fn a_branch_is_given_up_with_its_reason_while_another_child_runs() {
         command(&tree, "branch", Command::Start).await;
         assert_eq!((ping(&a, 3).await, a.depth()), (Ok(5), 0));
         let node = tree.node("branch").unwrap();
-        assert_eq!((node.state.as_str(), node.budget_left, node.retry_in_ms), ("running", 1, None));
+        assert_eq!((node.state.name(), node.budget_left, node.retry_in_ms), ("running", 1, None));
         assert_eq!(node.children[0].budget_left, 1);
     });
 }
@@ -128,7 +128,7 @@ fn a_try_that_does_not_start_is_given_up_again() {
         assert!(failed.contains("ended before it was up"), "{failed}");
         let node = tree.node("a").unwrap();
         assert_eq!(
-            (node.state.as_str(), node.last_exit.unwrap().reason.as_str()),
+            (node.state.name(), node.last_exit.unwrap().reason.as_str()),
             ("given_up", "failed: still broken")
         );
         assert_eq!(starts.load(SeqCst), 2);
@@ -176,7 +176,7 @@ fn a_stop_while_it_waits_lasts_until_a_start() {
         give_up(&tree, "a", &a).await;
         command(&tree, "a", Command::Stop).await;
         let node = tree.node("a").unwrap();
-        assert_eq!((node.state.as_str(), node.retry_in_ms), ("stopped", None));
+        assert_eq!((node.state.name(), node.retry_in_ms), ("stopped", None));
         command(&tree, "a", Command::Start).await;
         assert_eq!(ping(&a, 1).await, Ok(2));
         // The end of the test stops the tree, which does not wait for the next try either.

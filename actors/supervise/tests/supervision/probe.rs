@@ -10,7 +10,8 @@ use std::{
 
 use orchestrator_supervise::{
     AskError, Backoff, Child, ChildCx, ChildSpec, Command, EventKind, Exit, Factory, Fault, Handle, Handled,
-    Limits, Mailbox, MailboxSlot, Message, Origin, Shutdown, StartCx, Tree, mailbox, testing::eventually,
+    Limits, Mailbox, MailboxSlot, Message, Origin, Shutdown, StartCx, State, Tree, mailbox,
+    testing::eventually,
 };
 
 /// Longest wait for an answer that must come.
@@ -169,7 +170,7 @@ pub(crate) fn deadline(ms: u64) -> Shutdown {
 }
 
 pub(crate) fn state(tree: &Tree, path: &str) -> String {
-    tree.node(path).expect("a known path").state
+    tree.node(path).expect("a known path").state.to_string()
 }
 
 pub(crate) async fn until_state(tree: &Tree, path: &str, wanted: &str) {
@@ -178,7 +179,7 @@ pub(crate) async fn until_state(tree: &Tree, path: &str, wanted: &str) {
 
 /// Waits until incarnation `n`, or a later one, runs.
 pub(crate) async fn until_incarnation(tree: &Tree, path: &str, n: u64) {
-    let there = || tree.node(path).is_some_and(|node| node.incarnation >= n && node.state == "running");
+    let there = || tree.node(path).is_some_and(|node| node.incarnation >= n && node.state == State::Running);
     eventually(&format!("{path} runs incarnation {n}"), there).await;
 }
 

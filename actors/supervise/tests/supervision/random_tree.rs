@@ -15,7 +15,7 @@ use std::{
 use crate::probe::*;
 use futures_util::future::{LocalBoxFuture, join_all};
 use orchestrator_supervise::{
-    ChildSpec, Children, Command, Exit, Factory, Fault, Limits, Mailbox, Placement, Restart, StartCx,
+    ChildSpec, Children, Command, Exit, Factory, Fault, Limits, Mailbox, Placement, Restart, StartCx, State,
     Strategy, SupervisorSpec, Tree, children, mailbox,
     testing::{TestTree, eventually},
 };
@@ -155,7 +155,7 @@ async fn recover(tree: &Tree, fixture: &Fixture) {
     let wrong = || {
         // The child may have left meanwhile.
         let mut states: Vec<_> = paths().filter_map(|path| Some((tree.node(&path)?.state, path))).collect();
-        states.retain(|(state, _)| state != "running");
+        states.retain(|(state, _)| *state != State::Running);
         states
     };
     let stuck_in_progress =
@@ -210,7 +210,7 @@ async fn run(seed: u64) {
         Some(exit) => panic!("the root ended without a reason: {exit}"),
     }
     tested.stop().await;
-    let gone = |path: &String| tree.node(path).is_none_or(|node| node.state == "stopped");
+    let gone = |path: &String| tree.node(path).is_none_or(|node| node.state == State::Stopped);
     eventually("nothing runs", || tree.paths().iter().all(gone)).await;
 }
 

@@ -205,7 +205,7 @@ fn an_idle_link_is_neither_up_nor_down() {
         });
         mailbox.ask(rest, LONG).await.unwrap();
         let link = tree.node("a").unwrap().link.unwrap();
-        assert_eq!((link.state.as_str(), link.reason), ("idle", None));
+        assert_eq!((link.state.name(), link.reason), ("idle", None));
     });
 }
 
@@ -241,7 +241,7 @@ fn a_link_event_is_recorded_only_for_a_change() {
         let refused = down("connection refused");
         assert_eq!(news, [refused.clone(), down("wrong password"), EventKind::LinkUp, refused]);
         let link = tree.node("a").unwrap().link.unwrap();
-        assert_eq!((link.state.as_str(), link.reason.as_deref()), ("down", Some("connection refused")));
+        assert_eq!((link.state.name(), link.reason.as_deref()), ("down", Some("connection refused")));
         assert!(link.retry_in_ms.unwrap() > 5_000);
     });
 }
@@ -257,7 +257,7 @@ fn a_silent_peer_is_an_event_once_and_its_link_is_unanswered() {
         for _ in 0..2 {
             let link = tree.node("a").unwrap().link.unwrap();
             assert_eq!(
-                (link.state.as_str(), link.reason.as_deref()),
+                (link.state.name(), link.reason.as_deref()),
                 ("unanswered", Some("has not answered for 0 s"))
             );
         }
@@ -267,18 +267,18 @@ fn a_silent_peer_is_an_event_once_and_its_link_is_unanswered() {
         assert!(silent.retry_in_ms.unwrap() > 5_000);
         link.up();
         drop(request);
-        assert_eq!(tree.node("a").unwrap().link.unwrap().state, "up");
+        assert_eq!(tree.node("a").unwrap().link.unwrap().state.name(), "up");
         let request = link.request_within(Duration::ZERO);
-        assert_eq!(tree.node("a").unwrap().link.unwrap().state, "unanswered");
+        assert_eq!(tree.node("a").unwrap().link.unwrap().state.name(), "unanswered");
         drop(request);
-        assert_eq!(tree.node("a").unwrap().link.unwrap().state, "up");
+        assert_eq!(tree.node("a").unwrap().link.unwrap().state.name(), "up");
         let news: Vec<_> = tree.events(seq).into_iter().map(|event| event.kind.name()).collect();
         assert_eq!(news, ["link_unanswered", "link_down", "link_up", "link_unanswered", "link_up"]);
         // The requests of an incarnation end with it.
         let _open = link.request_within(Duration::ZERO);
         mailbox.tell(boom()).unwrap();
         until_incarnation(&tree, "a", 2).await;
-        assert_eq!(tree.node("a").unwrap().link.unwrap().state, "connecting");
+        assert_eq!(tree.node("a").unwrap().link.unwrap().state.name(), "connecting");
     });
 }
 
@@ -320,7 +320,7 @@ fn a_link_does_not_stay_up_when_its_child_ends() {
         mailbox.ask(up(), LONG).await.unwrap();
         mailbox.tell(boom()).unwrap();
         until_incarnation(&tree, "a", 2).await;
-        assert_eq!(tree.node("a").unwrap().link.unwrap().state, "connecting");
+        assert_eq!(tree.node("a").unwrap().link.unwrap().state.name(), "connecting");
         let seq = tree.event_log().newest();
         mailbox.ask(up(), LONG).await.unwrap();
         event_after(&tree, seq, "link up", |event| event.kind == EventKind::LinkUp).await;

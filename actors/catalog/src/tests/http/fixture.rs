@@ -5,7 +5,7 @@ use std::{borrow::Borrow, time::Duration};
 use bytes::Bytes;
 pub(crate) use orchestrator_supervise::testing::{TestTree, eventually};
 use orchestrator_supervise::{
-    LinkSnapshot, MetricSnapshot, NodeSnapshot, Shutdown, Strategy, SupervisorSpec, Tree,
+    LinkSnapshot, LinkStatus, MetricSnapshot, NodeSnapshot, Shutdown, Strategy, SupervisorSpec, Tree,
 };
 use serde_json::Value;
 
@@ -96,7 +96,7 @@ pub(crate) fn link(tree: &Tree) -> LinkSnapshot {
 }
 
 pub(crate) fn is_up(tree: &Tree) -> bool {
-    link(tree).state == "up"
+    link(tree).state == LinkStatus::Up
 }
 
 /// `label` is the value of the metric's label, if it has one.

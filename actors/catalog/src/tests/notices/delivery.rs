@@ -59,7 +59,7 @@ fn each_handle_sees_every_notice() {
         tokio::join!(wait_for_count(&mut notices, 101), wait_for_count(&mut other, 101));
         assert_eq!((metric(&tree, "notices"), metric(&tree, "bindings")), (100, 1));
         let shown = link(&tree);
-        assert_eq!((&*shown.kind, &*shown.state), ("rabbitmq", "up"));
+        assert_eq!((&*shown.kind, shown.state.name()), ("rabbitmq", "up"));
         assert!(!format!("{:?}", tree.snapshot()).contains("guest:guest"));
     });
     assert!(!notices.state().is_up, "a child that was stopped hears nothing");

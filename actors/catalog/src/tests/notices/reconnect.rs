@@ -1,5 +1,6 @@
 //! Brokers that fail, and queues that disappear.
 
+use orchestrator_supervise::LinkStatus;
 use std::{
     net::TcpListener,
     thread,
@@ -52,7 +53,7 @@ fn a_restarted_broker_is_consumed_within_ten_seconds() {
         while state.is_up {
             state = notices.changed().await;
         }
-        eventually("the link is down", || link(&tree).state == "down").await;
+        eventually("the link is down", || link(&tree).state == LinkStatus::Down).await;
         // The broker starts on another thread, so that attempts continue meanwhile.
         let starting = thread::spawn(move || {
             rabbit.start_again();

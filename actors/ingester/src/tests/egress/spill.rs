@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use orchestrator_harness::SmallDisk;
-use orchestrator_supervise::{Command, Origin, testing::eventually};
+use orchestrator_supervise::{Command, Origin, State, testing::eventually};
 use tokio::time::timeout;
 
 use super::peer::{Fixture, Worker, limits, message, parts};
@@ -77,7 +77,8 @@ fn crashes_of_the_thread_and_lost_connections_lose_no_queued_message() {
             for number in 0..COUNT {
                 fixture.send("w", &message(number, 500)).await;
                 if number % 8_000 == 2_000 {
-                    let running = || fixture.tree.node("spill").is_some_and(|node| node.state == "running");
+                    let running =
+                        || fixture.tree.node("spill").is_some_and(|node| node.state == State::Running);
                     eventually("it runs", running).await;
                     fixture.tree.command("spill", Command::Panic, &origin).await.expect("it panics");
                 }

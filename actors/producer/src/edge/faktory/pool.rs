@@ -11,7 +11,7 @@ use std::{
 };
 
 use orchestrator_edge::PeerError;
-use orchestrator_supervise::{AskError, ChildSpec, Outbox, Shutdown, Tree, inbox, reply};
+use orchestrator_supervise::{AskError, ChildSpec, LinkStatus, Outbox, Shutdown, Tree, inbox, reply};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -97,7 +97,9 @@ pub fn child_spec(server: Server, options: PoolOptions) -> (Faktory, ChildSpec) 
 /// Reason of the first connection that is down or unanswered. `path` is that of the pool in the tree.
 pub(crate) fn outage(tree: &Tree, path: &str) -> Option<String> {
     let links = tree.node(path)?.children.into_iter().filter_map(|connection| connection.link);
-    links.filter(|link| ["down", "unanswered"].contains(&&*link.state)).find_map(|link| link.reason)
+    links
+        .filter(|link| matches!(link.state, LinkStatus::Down | LinkStatus::Unanswered))
+        .find_map(|link| link.reason)
 }
 
 impl Faktory {

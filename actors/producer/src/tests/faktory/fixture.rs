@@ -10,7 +10,7 @@ use orchestrator_producer_rules::{
     pair::Pair,
 };
 pub(crate) use orchestrator_supervise::testing::{TestTree, eventually};
-use orchestrator_supervise::{LinkSnapshot, NodeSnapshot, Strategy, SupervisorSpec, Tree};
+use orchestrator_supervise::{LinkSnapshot, LinkStatus, NodeSnapshot, Strategy, SupervisorSpec, Tree};
 use serde_json::{Value, json};
 
 use crate::{
@@ -101,7 +101,7 @@ pub(crate) async fn up(tree: &Tree) {
 }
 
 pub(crate) fn is_up(tree: &Tree, connection: usize) -> bool {
-    node(tree, connection).link.is_some_and(|link| link.state == "up")
+    node(tree, connection).link.is_some_and(|link| link.state == LinkStatus::Up)
 }
 
 /// Waits until the first connection is down with `text` in its reason. Returns the reason.

@@ -194,9 +194,10 @@ pub(crate) fn metric(tree: &Tree, name: &str) -> i64 {
     node.metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value)
 }
 
+/// The link as JSON.
 pub(crate) fn link(tree: &Tree) -> String {
     let node = tree.node("amqp").expect("the child is in the tree");
-    format!("{:?}", node.link)
+    serde_json::to_string(&node.link).expect("JSON")
 }
 
 /// Parses a table of rabbitmqctl: its columns by the first one.
