@@ -183,6 +183,7 @@ fn a_broker_that_is_away_is_named_with_the_next_attempt() {
 fn a_child_that_fails_again_and_again_is_named() {
     let env = env();
     let _instance = env.start();
+    eventually("it runs", || env.node("queue/fetcher_watcher")["state"] == "running");
     for round in 1..=3 {
         // An actor: a thread panics at its next work, which a quiet queue may not have.
         env.inject_panic("queue/fetcher_watcher");
