@@ -152,7 +152,7 @@ impl Entry {
     }
 }
 
-/// What a method of the same name of [`Subsystem`] tells about the configuration.
+/// Each method calls the one of the same name of [`Subsystem`] unless its comment says more.
 impl Section {
     /// Name of the section, the branch of the tree and the commands.
     pub(crate) fn name(&self) -> &'static str {

@@ -1,4 +1,4 @@
-//! What the binary's list of subsystems does with each of them, beyond the methods of [`Subsystem`].
+//! Schema, commands and drop-in command lines of a subsystem, for the binary's list of subsystems.
 
 use std::{any::Any, error::Error};
 

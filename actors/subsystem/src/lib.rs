@@ -8,7 +8,7 @@
 //! | Module | |
 //! |---|---|
 //! | [`mod@subsystem`] | the trait that a crate implements |
-//! | [`mod@entry`] | what the list of subsystems does with each of them |
+//! | [`mod@entry`] | schema, commands and drop-in command lines of a subsystem |
 //! | [`mod@verb`], [`mod@verbs`], [`route`], [`text`] | verbs of consoles, and the text of their answers |
 //! | [`until`] | end of a pause |
 //! | [`command`] | context and errors of a command |

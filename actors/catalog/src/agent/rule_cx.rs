@@ -1,4 +1,4 @@
-//! What all parts of an agent use.
+//! Rule, configuration, clock and status reporter that the parts of an agent share.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     wall_clock::WallClock,
 };
 
-/// What all parts of an agent use.
+/// Context that the parts of an agent share.
 pub(super) struct RuleCx {
     pub(super) rule: Rule,
     pub(super) config: RuleConfig,
