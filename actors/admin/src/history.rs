@@ -13,7 +13,6 @@ mod sample;
 
 pub(crate) use file::{load, store};
 pub(crate) use past::rewind;
-pub(crate) use sample::{LINK_STATES, STATES};
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 

@@ -1,13 +1,13 @@
 //! `GET /v1/history`: metrics of the last hour as columns.
 
 use hyper::StatusCode;
-use orchestrator_supervise::CommandError;
+use orchestrator_supervise::{CommandError, LinkStatus, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     api_error::ApiError,
-    history::{ABSENT, LINK_STATES, STATES, STEP_MS, Series},
+    history::{ABSENT, STEP_MS, Series},
     request::{Reply, Request},
     response::json,
 };
@@ -117,8 +117,8 @@ fn shown(Series { path, metric, values }: Series) -> ShownSeries {
 /// Names of the values, if the metric is a state.
 pub(crate) fn state_names(metric: &str) -> Option<&'static [&'static str]> {
     match metric {
-        "child_state" => Some(&STATES),
-        "link_state" => Some(&LINK_STATES),
+        "child_state" => Some(&State::NAMES),
+        "link_state" => Some(&LinkStatus::NAMES),
         _ => None,
     }
 }

@@ -2,12 +2,7 @@
 
 use std::{collections::HashMap, fmt::Write};
 
-use orchestrator_supervise::{LinkStatus, NodeSnapshot, State};
-
-/// Names of the states of a child, in the order of their numbers in `child_state`.
-pub(crate) const STATES: [&str; 8] = State::NAMES;
-/// Names of the states of a link, in the order of their numbers in `link_state`.
-pub(crate) const LINK_STATES: [&str; 5] = LinkStatus::NAMES;
+use orchestrator_supervise::NodeSnapshot;
 
 /// Values by path and metric at one time.
 pub(crate) type Values<'a> = HashMap<&'a str, HashMap<&'a str, i64>>;
