@@ -7,8 +7,9 @@
 
 use std::{error::Error, time::Duration};
 
+use orchestrator_observe::MetricKind;
 use orchestrator_supervise::{
-    ChildSpec, Factory, MetricKind, Restart, Root, StartCx, State, Strategy, SupervisorSpec, inbox,
+    ChildSpec, Factory, Restart, Root, StartCx, State, Strategy, SupervisorSpec, inbox,
 };
 
 const LINES: usize = 20;

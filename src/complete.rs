@@ -10,8 +10,8 @@ use std::{
 
 use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use orchestrator_observe::without_root;
 use orchestrator_subsystem::wire::{NodeSnapshot, TreeSnapshot};
-use orchestrator_supervise::without_root;
 use serde_json::Value;
 
 use crate::{

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use orchestrator_supervise::{EventLog, State, Tree, Vitals, without_root};
+use orchestrator_observe::{EventLog, without_root};
+use orchestrator_supervise::{ChildState, State, Tree};
 
 use crate::topology::ROOT;
 
 /// The line, and what it is made of.
 #[derive(Debug)]
 pub(crate) struct GivenUp {
-    children: Vec<Arc<Vitals>>,
+    children: Vec<Arc<ChildState>>,
     events: EventLog,
     line: String,
 }
@@ -18,7 +19,7 @@ impl GivenUp {
     /// Creates an empty line about the children of the root of `tree`.
     pub(crate) fn new(tree: &Tree) -> Self {
         let children = tree.node(ROOT).map_or_else(Vec::new, |root| root.children);
-        let children = children.iter().filter_map(|child| tree.vitals(&child.path)).collect();
+        let children = children.iter().filter_map(|child| tree.child(&child.path)).collect();
         Self { children, events: tree.event_log().clone(), line: String::new() }
     }
 

@@ -239,6 +239,6 @@ fn completions(shell: clap_complete::Shell) -> ExitCode {
 /// Answers the instance that started this process, which keeps the memory of debug information out of the
 /// instance.
 fn symbols() -> ExitCode {
-    let resolved = orchestrator_supervise::resolve_symbols(std::io::stdin().lock(), std::io::stdout().lock());
+    let resolved = orchestrator_observe::resolve_symbols(std::io::stdin().lock(), std::io::stdout().lock());
     resolved.map_or_else(|error| report_error(&error.into()), |()| ExitCode::Ok)
 }

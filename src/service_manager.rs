@@ -94,9 +94,9 @@ impl ServiceManager {
 
 /// Arbiters without a heartbeat for longer than `limit`, each with the time since its last one.
 fn silent_arbiters(tree: &Tree, limit: Duration) -> BTreeMap<String, Duration> {
-    let vitals = tree.paths().into_iter().filter_map(|path| tree.vitals(&path));
-    vitals
-        .filter_map(|vitals| Some((vitals.arbiter_name()?.to_owned(), vitals.arbiter_silence())))
+    let children = tree.paths().into_iter().filter_map(|path| tree.child(&path));
+    children
+        .filter_map(|child| Some((child.arbiter_name()?.to_owned(), child.arbiter_silence())))
         .filter(|(_, silence)| *silence > limit)
         .collect()
 }

@@ -3,7 +3,8 @@
 use std::{future::pending, time::Duration};
 
 use orchestrator_admin::STOPPING;
-use orchestrator_supervise::{NodeSnapshot, Root, State, Tree, without_root};
+use orchestrator_observe::{NodeSnapshot, without_root};
+use orchestrator_supervise::{Root, State, Tree};
 use tokio::time::{Instant, Interval, interval_at};
 
 use crate::{service_manager::ServiceManager, startup, topology::ROOT};

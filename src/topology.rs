@@ -57,8 +57,7 @@ pub(crate) fn build(config: &Config) -> anyhow::Result<Topology> {
     let mut exchange = subsystems::exchange(&config.sections);
     #[cfg(feature = "hooks")]
     if !config.program.hook.is_empty() {
-        let hooks =
-            orchestrator_hooks::child_spec(&config.program.hook, &outbox(config), &exchange.queue_console);
+        let hooks = orchestrator_hooks::child_spec(&config.program.hook, &outbox(config), &exchange);
         root = root.child(hooks.map_err(anyhow::Error::msg)?.insignificant());
     }
     for section in &config.sections {

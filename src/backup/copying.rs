@@ -11,8 +11,8 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use orchestrator_admin::timestamp::rfc3339;
 use orchestrator_edge::{FileIdentity, open_regular, open_regular_no_link, with_suffix};
+use orchestrator_observe::now_ms;
 use orchestrator_subsystem::{BackupFile, BackupKind};
-use orchestrator_supervise::now_ms;
 use tempfile::TempDir;
 
 use super::{

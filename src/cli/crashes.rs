@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use orchestrator_admin::timestamp::rfc3339;
+use orchestrator_observe::without_root;
 use orchestrator_subsystem::{
     output,
     wire::{CrashReport, Crashes, SampledMetric, Samples},
 };
-use orchestrator_supervise::without_root;
 
 use crate::cli::tail;
 

@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, io::Write, time::Duration};
 
 use clap::Args;
 use orchestrator_admin::timestamp::rfc3339;
+use orchestrator_observe::is_in_branch;
 use orchestrator_subsystem::{
     CommandError, output,
     wire::{Event, TreeSnapshot, tree_url},
 };
-use orchestrator_supervise::is_in_branch;
 use serde_json::Value;
 
 use crate::cli::{

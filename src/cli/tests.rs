@@ -7,9 +7,10 @@ use std::{
 
 use clap::Parser;
 use orchestrator_admin::{AdminConfig, Binding, ProgramInfo};
+use orchestrator_subsystem::{ConsoleError, ConsoleReply, ConsoleVerb, Effect, VerbSchemas};
 use orchestrator_supervise::{
-    Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleVerb, Effect, Factory, Handle, Handled,
-    Mailbox, Message, Root, Shutdown, Strategy, SupervisorSpec, VerbSchemas, mailbox,
+    Child, ChildCx, ChildSpec, Factory, Handle, Handled, Mailbox, Message, Root, Shutdown, Strategy,
+    SupervisorSpec, mailbox,
 };
 use serde_json::{Value, json};
 
@@ -110,7 +111,11 @@ fn with_tree<T: Send + 'static>(user: impl FnOnce(&str) -> T + Send + 'static) -
     });
     let console = ChildSpec::worker("queue_console", Factory::actor(slot, |_| Ok(Console)));
     let queue = SupervisorSpec::new(Strategy::OneForOne)
-        .child(console.console(verbs(&store)).shutdown(Shutdown::After(Duration::ZERO)))
+        .child(
+            console
+                .attach(orchestrator_subsystem::Console::new(verbs(&store)))
+                .shutdown(Shutdown::After(Duration::ZERO)),
+        )
         .child(ChildSpec::worker("source", source).pausable());
     let admin =
         AdminConfig { listen: String::new(), unix_socket: Some(socket.clone()), ..AdminConfig::default() };

@@ -11,13 +11,13 @@ use std::{
 
 use clap::Args;
 use orchestrator_admin::ascii::format_duration;
+use orchestrator_observe::without_root;
 use orchestrator_subsystem::{
     CommandError, OutputFormat,
     columns::align,
     output::escape_lines,
     wire::{TreeSnapshot, tree_url},
 };
-use orchestrator_supervise::without_root;
 
 use self::rows::{Row, Sort, micros, rows};
 use crate::cli::{client::Client, colour};

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use anstyle::AnsiColor;
+use orchestrator_observe::without_root;
 use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
-use orchestrator_supervise::without_root;
 use serde_json::Value;
 
 /// Affected children that are named for each cause.

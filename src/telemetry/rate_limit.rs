@@ -12,7 +12,7 @@ use std::{
 };
 
 use orchestrator_admin::AUDIT_TARGET;
-use orchestrator_supervise::DETAIL;
+use orchestrator_subsystem::DETAIL;
 use orchestrator_text::sanitize_to;
 use tracing::{
     Event, Level, Metadata, Subscriber,

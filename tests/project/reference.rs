@@ -131,7 +131,7 @@ fn the_metrics_table_lists_exactly_the_metrics() {
 
 #[test]
 fn the_events_table_lists_exactly_the_events() {
-    let source = include_str!("../../actors/supervise/src/event.rs");
+    let source = include_str!("../../actors/observe/src/event.rs");
     let body = source
         .split("pub enum EventKind {")
         .nth(1)

@@ -1,5 +1,6 @@
 //! Rules of the source tree: dependencies between crates, clients only in edges, file sizes and names.
 
+mod crates;
 mod cycles;
 
 use std::{
@@ -13,142 +14,6 @@ use std::{
 const LINES_MAX: usize = 400;
 /// Maximum width of a line of comment, indentation included: that of code.
 const COMMENT_WIDTH_MAX: usize = 110;
-
-/// Crates of the workspace that each crate may depend on, outside of tests.
-const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
-    ("orchestrator-text", &[]),
-    ("orchestrator-supervise", &["orchestrator-text"]),
-    ("orchestrator-exchange", &["orchestrator-supervise"]),
-    ("orchestrator-subsystem", &["orchestrator-exchange", "orchestrator-supervise", "orchestrator-text"]),
-    ("orchestrator-edge", &["orchestrator-supervise", "orchestrator-text"]),
-    (
-        "orchestrator-admin",
-        &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise", "orchestrator-text"],
-    ),
-    ("orchestrator-queue-rules", &["orchestrator-text"]),
-    (
-        "orchestrator-queue-store",
-        &[
-            "orchestrator-edge",
-            "orchestrator-queue-rules",
-            "orchestrator-subsystem",
-            "orchestrator-supervise",
-        ],
-    ),
-    (
-        "orchestrator-queue-sqlite",
-        &[
-            "orchestrator-edge",
-            "orchestrator-queue-rules",
-            "orchestrator-queue-store",
-            "orchestrator-subsystem",
-            "orchestrator-supervise",
-            "orchestrator-text",
-        ],
-    ),
-    (
-        "orchestrator-queue-postgres",
-        &[
-            "orchestrator-edge",
-            "orchestrator-queue-rules",
-            "orchestrator-queue-store",
-            "orchestrator-subsystem",
-            "orchestrator-supervise",
-            "orchestrator-text",
-        ],
-    ),
-    (
-        "orchestrator-queue",
-        &[
-            "orchestrator-edge",
-            "orchestrator-exchange",
-            "orchestrator-queue-postgres",
-            "orchestrator-queue-rules",
-            "orchestrator-queue-sqlite",
-            "orchestrator-queue-store",
-            "orchestrator-subsystem",
-            "orchestrator-supervise",
-            "orchestrator-text",
-        ],
-    ),
-    (
-        "orchestrator-provenance",
-        &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise", "orchestrator-text"],
-    ),
-    ("orchestrator-ingester-zmtp", &["orchestrator-text"]),
-    ("orchestrator-ingester-protocols", &["orchestrator-ingester-zmtp", "orchestrator-text"]),
-    (
-        "orchestrator-ingester",
-        &[
-            "orchestrator-edge",
-            "orchestrator-exchange",
-            "orchestrator-ingester-protocols",
-            "orchestrator-ingester-zmtp",
-            "orchestrator-subsystem",
-            "orchestrator-supervise",
-            "orchestrator-text",
-        ],
-    ),
-    ("orchestrator-producer-rules", &[]),
-    (
-        "orchestrator-producer",
-        &[
-            "orchestrator-edge",
-            "orchestrator-producer-rules",
-            "orchestrator-subsystem",
-            "orchestrator-supervise",
-            "orchestrator-text",
-        ],
-    ),
-    ("orchestrator-catalog-rules", &["orchestrator-text"]),
-    (
-        "orchestrator-catalog",
-        &[
-            "orchestrator-catalog-rules",
-            "orchestrator-edge",
-            "orchestrator-exchange",
-            "orchestrator-subsystem",
-            "orchestrator-supervise",
-            "orchestrator-text",
-        ],
-    ),
-    (
-        "orchestrator-hooks",
-        &["orchestrator-edge", "orchestrator-subsystem", "orchestrator-supervise", "orchestrator-text"],
-    ),
-    (
-        "orchestrator",
-        &[
-            "orchestrator-admin",
-            "orchestrator-catalog",
-            "orchestrator-edge",
-            "orchestrator-hooks",
-            "orchestrator-ingester",
-            "orchestrator-producer",
-            "orchestrator-provenance",
-            "orchestrator-queue",
-            "orchestrator-subsystem",
-            "orchestrator-supervise",
-            "orchestrator-text",
-        ],
-    ),
-    ("orchestrator-harness", &[]),
-    (
-        "orchestrator-bench",
-        &[
-            "orchestrator-edge",
-            "orchestrator-harness",
-            "orchestrator-producer",
-            "orchestrator-producer-rules",
-            "orchestrator-provenance",
-            "orchestrator-queue-postgres",
-            "orchestrator-queue-rules",
-            "orchestrator-queue-sqlite",
-            "orchestrator-subsystem",
-            "orchestrator-supervise",
-        ],
-    ),
-];
 
 /// Client libraries and socket types, which only files below an `edge/` may use.
 const CLIENTS: &[&str] = &[
@@ -218,35 +83,6 @@ fn collect(folder: &Path, extension: &str, files: &mut Vec<(String, String)>) {
 
 pub(super) fn assert_none(what: &str, offenders: &[String]) {
     assert!(offenders.is_empty(), "{what}:\n  {}", offenders.join("\n  "));
-}
-
-#[test]
-fn crates_depend_only_on_allowed_crates() {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"])
-        .current_dir(root())
-        .output()
-        .expect("cargo metadata runs");
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let allowed: BTreeMap<&str, BTreeSet<&str>> =
-        ALLOWED_DEPENDENCIES.iter().map(|(name, may)| (*name, may.iter().copied().collect())).collect();
-    let mut offenders = Vec::new();
-    for package in metadata["packages"].as_array().expect("packages") {
-        let name = package["name"].as_str().expect("a name");
-        let Some(allowed) = allowed.get(name) else {
-            offenders.push(format!("{name} is not in ALLOWED_DEPENDENCIES: add it"));
-            continue;
-        };
-        for dependency in package["dependencies"].as_array().expect("dependencies") {
-            let other = dependency["name"].as_str().expect("a name");
-            let ours = other.starts_with("orchestrator");
-            let outside_tests = dependency["kind"].is_null();
-            if ours && outside_tests && !allowed.contains(other) {
-                offenders.push(format!("{name} -> {other}"));
-            }
-        }
-    }
-    assert_none("dependencies that are not allowed", &offenders);
 }
 
 #[test]

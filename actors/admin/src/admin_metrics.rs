@@ -1,6 +1,6 @@
 //! Metrics of the endpoint.
 
-use orchestrator_supervise::metrics;
+use orchestrator_observe::metrics;
 
 metrics! {
     /// Metrics that all connections share.

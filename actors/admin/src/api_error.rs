@@ -4,10 +4,13 @@ use hyper::{
     StatusCode,
     header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
 };
-use orchestrator_supervise::{AskError, CommandError, ConsoleCallError, ConsoleError};
+use orchestrator_subsystem::{
+    ConsoleCallError, ConsoleError,
+    wire::{ErrorBody, ErrorKind},
+};
+use orchestrator_supervise::{AskError, CommandError};
 
 use crate::response::{Response, json};
-use orchestrator_subsystem::wire::{ErrorBody, ErrorKind};
 
 /// An error response.
 #[derive(Debug)]

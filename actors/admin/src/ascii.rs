@@ -1,8 +1,9 @@
 //! The tree as text, one line for each child, for the endpoint and the CLI. No I/O.
 
-use orchestrator_supervise::{
-    ExitSnapshot, LinkSnapshot, MailboxSnapshot, NodeSnapshot, State, TreeSnapshot, without_root,
+use orchestrator_observe::{
+    ExitSnapshot, LinkSnapshot, MailboxSnapshot, NodeSnapshot, TreeSnapshot, without_root,
 };
+use orchestrator_supervise::State;
 
 use orchestrator_subsystem::{columns::align, until_text};
 

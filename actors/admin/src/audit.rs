@@ -18,7 +18,8 @@ use std::{
 };
 
 use orchestrator_edge::{is_full, open_regular, report_full, with_suffix};
-use orchestrator_supervise::{Vitals, now_ms};
+use orchestrator_observe::now_ms;
+use orchestrator_supervise::Vitals;
 use orchestrator_text::{escape_json, sanitize_to};
 use parking_lot::Mutex;
 use rustix::{

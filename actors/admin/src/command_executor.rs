@@ -3,9 +3,12 @@
 //! recorded only if its caller is refused.
 
 use hyper::StatusCode;
-use orchestrator_supervise::{
-    Command, ConsoleCallError, ConsoleVerb, Effect, Origin, State, is_in_branch, without_root,
+use orchestrator_observe::{is_in_branch, without_root};
+use orchestrator_subsystem::{
+    Console, ConsoleCallError, ConsoleVerb, Effect, Until,
+    wire::{CommandArgs, CommandResponse, ErrorKind, REASON_LIMIT},
 };
+use orchestrator_supervise::{Command, Origin, State};
 use orchestrator_text::sanitize;
 use serde_json::{Value, json};
 
@@ -15,10 +18,6 @@ use crate::{
     audit::{self, Record, ReservedLine},
     handler_context::HandlerContext,
     role::{Caller, Role},
-};
-use orchestrator_subsystem::{
-    Until,
-    wire::{CommandArgs, CommandResponse, ErrorKind, REASON_LIMIT},
 };
 
 /// Note in the answer to a panic of a thread.
@@ -50,7 +49,7 @@ impl HandlerContext {
         args: impl Future<Output = Result<Value, ApiError>>,
     ) -> Result<Value, ApiError> {
         let path = self.tree.resolve(path).unwrap_or_else(|| path.to_owned());
-        let verb = self.tree.console_verb(&path, verb).map_err(|error| (error, verb));
+        let verb = Console::verb(&self.tree, &path, verb).map_err(|error| (error, verb));
         let (name, effect) = match &verb {
             Ok(verb) => (verb.name(), verb.effect()),
             Err((_, name)) => (*name, Effect::Changes),
@@ -133,7 +132,7 @@ impl HandlerContext {
         entry.record.args = args.until.map(|until| json!({ "until": until }));
         let origin = Origin { by: caller.who.clone(), reason: sanitize(args.reason.trim()) };
         entry.record.reason.clone_from(&origin.reason);
-        let state = || self.tree.vitals(path).map(|vitals| vitals.state());
+        let state = || self.tree.child(path).map(|child| child.state());
         let before = state();
         entry.record.before = before.map(|state| state.name().to_owned());
         if verb == Command::Stop && self.includes_endpoint(path) {

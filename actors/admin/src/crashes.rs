@@ -2,8 +2,9 @@
 //! before.
 
 use hyper::StatusCode;
+use orchestrator_observe::{CrashLog, SampledMetric, Samples};
 use orchestrator_subsystem::wire::{Crashes, ErrorKind};
-use orchestrator_supervise::{CommandError, CrashLog, SampledMetric, Samples};
+use orchestrator_supervise::CommandError;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;

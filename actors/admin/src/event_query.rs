@@ -1,6 +1,7 @@
 //! The query of `GET /v1/events`: first event, child and kinds. No I/O.
 
-use orchestrator_supervise::{Event, EventKind, Tree, is_in_branch};
+use orchestrator_observe::{Event, EventKind, is_in_branch};
+use orchestrator_supervise::Tree;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

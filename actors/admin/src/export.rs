@@ -6,7 +6,8 @@ use std::{io, time::Duration};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use hyper::StatusCode;
-use orchestrator_supervise::{ConsoleError, ExportPages, Exports, StopToken};
+use orchestrator_subsystem::{ConsoleError, ExportPages, Exports, wire::ErrorKind};
+use orchestrator_supervise::StopToken;
 use orchestrator_text::sanitize;
 use schemars::SchemaGenerator;
 use tokio::time::sleep;
@@ -18,7 +19,6 @@ use crate::{
     response_limit::ResponsePermit,
     route_entry::{Parameter, STRING},
 };
-use orchestrator_subsystem::wire::ErrorKind;
 
 /// Maximum number of concurrent exports on each of the two sockets. They share the store with all other
 /// readers.
@@ -54,7 +54,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
 const LAST_LINE_TIME: Duration = Duration::from_millis(200);
 
 /// The query has the arguments of the export.
-pub(crate) async fn export(request: &Request, exports: Exports) -> Reply {
+pub(crate) async fn export(request: &Request, exports: &Exports) -> Reply {
     let (context, [path, name]) = (&request.context, &request.parameters);
     let args: Vec<(String, String)> = request.query("the query may have NAME=VALUE")?;
     let Some(permit) = context.export_limit.take() else {

@@ -6,7 +6,7 @@ use std::{
     fmt::{Display, Write},
 };
 
-use orchestrator_supervise::Histogram;
+use orchestrator_observe::Histogram;
 
 /// Maximum number of series of one name. A histogram counts as one.
 const SERIES_MAX: usize = 4096;

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use orchestrator_edge::shell_word;
-use orchestrator_subsystem::wire::Cause;
-use orchestrator_supervise::{
-    BlockerSnapshot, InProgressSnapshot, LinkSnapshot, LinkStatus, NodeSnapshot, State, without_root,
+use orchestrator_observe::{
+    BlockerSnapshot, InProgressSnapshot, LinkSnapshot, LinkStatus, NodeSnapshot, without_root,
 };
+use orchestrator_subsystem::wire::Cause;
+use orchestrator_supervise::State;
 
 use crate::{
     peer_help::{examine, name_of, place_of},

@@ -1,6 +1,7 @@
 //! The lines about the endpoint for the terminal of an interactive start.
 
-use orchestrator_supervise::{Link, Tree};
+use orchestrator_observe::Link;
+use orchestrator_supervise::Tree;
 
 use crate::AdminConfig;
 

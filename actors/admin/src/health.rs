@@ -17,7 +17,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) async fn livez(request: Request) -> Reply {
     let tree = &request.context.tree;
-    let silence = tree.vitals("").map(|root| root.arbiter_silence()).unwrap_or_default();
+    let silence = tree.child("").map(|root| root.arbiter_silence()).unwrap_or_default();
     if silence < SILENCE_MAX {
         return Ok(answer(true, "ok\n".to_owned()));
     }

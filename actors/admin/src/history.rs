@@ -16,7 +16,7 @@ pub(crate) use past::rewind;
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use orchestrator_supervise::TreeSnapshot;
+use orchestrator_observe::TreeSnapshot;
 use serde::{Deserialize, Serialize};
 
 use crate::history::sample::Values;

@@ -1,7 +1,8 @@
 //! `GET /v1/history`: metrics of the last hour as columns.
 
 use hyper::StatusCode;
-use orchestrator_supervise::{CommandError, LinkStatus, State};
+use orchestrator_observe::LinkStatus;
+use orchestrator_supervise::{CommandError, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hyper::StatusCode;
+use orchestrator_observe::now_ms;
 use rustix::process::{Resource, getrlimit};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,7 +19,6 @@ use crate::{
     timestamp::rfc3339,
 };
 use orchestrator_subsystem::{time_zone, wire::BODY_LIMIT};
-use orchestrator_supervise::now_ms;
 
 /// Description of the process.
 #[derive(Serialize, JsonSchema)]
@@ -165,10 +165,10 @@ fn limit(resource: Resource) -> ResourceLimit {
 
 fn arbiters(context: &HandlerContext) -> Vec<ArbiterInfo> {
     let paths = context.tree.paths();
-    let vitals: Vec<_> = paths.iter().filter_map(|path| context.tree.vitals(path)).collect();
-    let silent: BTreeMap<_, _> = vitals
+    let children: Vec<_> = paths.iter().filter_map(|path| context.tree.child(path)).collect();
+    let silent: BTreeMap<_, _> = children
         .iter()
-        .filter_map(|vitals| Some((vitals.arbiter_name()?, vitals.arbiter_silence().as_millis())))
+        .filter_map(|child| Some((child.arbiter_name()?, child.arbiter_silence().as_millis())))
         .collect();
     let named = |(name, ms): (&str, u128)| ArbiterInfo { name: name.to_owned(), silent_for_ms: ms as u64 };
     silent.into_iter().map(named).collect()

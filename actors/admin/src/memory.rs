@@ -1,7 +1,7 @@
 //! The memory budget of the process, and the cause at the root while the process is above it. No I/O.
 
+use orchestrator_observe::{MetricSnapshot, NodeSnapshot, TreeSnapshot, without_root};
 use orchestrator_subsystem::wire::Cause;
-use orchestrator_supervise::{MetricSnapshot, NodeSnapshot, TreeSnapshot, without_root};
 use parking_lot::Mutex;
 
 /// Memory of the program besides the queues of its children, in bytes: code and threads, page caches of the
@@ -93,7 +93,7 @@ fn mib(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use orchestrator_supervise::LabelSnapshot;
+    use orchestrator_observe::LabelSnapshot;
 
     use super::*;
     use crate::history::tests::tree;

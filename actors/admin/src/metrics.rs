@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use hyper::StatusCode;
-use orchestrator_supervise::{
-    Histogram, LinkStatus, MailboxSnapshot, MessageStats, MetricKind, MetricSnapshot, NodeSnapshot,
-    StandardStream, State, Timing, Tree, Vitals,
+use orchestrator_observe::{
+    Histogram, LinkStatus, MailboxSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, Timing,
 };
+use orchestrator_supervise::{ChildState, MessageStats, StandardStream, State, Tree};
 
 use crate::{
     exposition::{Buckets, Exposition, Kind, Labels, name_part},
@@ -77,10 +77,10 @@ fn process(out: &mut Exposition, process: ProcessUsage) {
 }
 
 fn arbiters(out: &mut Exposition, tree: &Tree) {
-    let vitals: Vec<_> = tree.paths().iter().filter_map(|path| tree.vitals(path)).collect();
-    let silence: BTreeMap<_, _> = vitals
+    let children: Vec<_> = tree.paths().iter().filter_map(|path| tree.child(path)).collect();
+    let silence: BTreeMap<_, _> = children
         .iter()
-        .filter_map(|vitals| Some((vitals.arbiter_name()?, vitals.arbiter_silence().as_secs_f64())))
+        .filter_map(|child| Some((child.arbiter_name()?, child.arbiter_silence().as_secs_f64())))
         .collect();
     let help = "Duration of an arbiter's current poll, or the delay of its heartbeat, whichever is longer. \
                 Over one second, the arbiter is blocked.";
@@ -105,8 +105,8 @@ fn children(out: &mut Exposition, tree: &Tree, node: &NodeSnapshot, parent: Opti
         mailboxes.iter().for_each(|mailbox| mailbox_gauges(out, node, mailbox));
         pooled_gauges(node).iter().for_each(|gauge| metric(out, &node.path, gauge));
         let measured = if node.kind == POOL { node.children.as_slice() } else { std::slice::from_ref(node) };
-        let vitals: Vec<_> = measured.iter().filter_map(|node| tree.vitals(&node.path)).collect();
-        histograms(out, &node.path, &vitals);
+        let measured: Vec<_> = measured.iter().filter_map(|node| tree.child(&node.path)).collect();
+        histograms(out, &node.path, &measured);
     }
     node.children.iter().for_each(|child| children(out, tree, child, Some(node)));
 }
@@ -223,14 +223,14 @@ fn mailbox_counters(out: &mut Exposition, node: &NodeSnapshot, mailbox: &Mailbox
 }
 
 /// Adds the histograms of one child, or the sums over the members of a pool.
-fn histograms(out: &mut Exposition, path: &str, measured: &[Arc<Vitals>]) {
+fn histograms(out: &mut Exposition, path: &str, measured: &[Arc<ChildState>]) {
     let mut timings = BTreeMap::<_, Vec<Timing>>::new();
     let mut messages = BTreeMap::<_, Vec<Arc<MessageStats>>>::new();
-    for vitals in measured {
-        for timing in vitals.timings() {
+    for child in measured {
+        for timing in child.vitals().timings() {
             timings.entry((timing.name, timing.label)).or_default().push(timing);
         }
-        for (mailbox, gauge) in vitals.mailboxes() {
+        for (mailbox, gauge) in child.mailboxes() {
             for stats in gauge.message_stats() {
                 messages.entry((mailbox, stats.name)).or_default().push(stats);
             }

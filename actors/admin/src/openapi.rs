@@ -2,8 +2,10 @@
 //! consoles with their schemas. HEAD goes without saying.
 
 use hyper::Method;
-use orchestrator_subsystem::wire::{ErrorBody, ErrorKind, console_url};
-use orchestrator_supervise::{ConsoleVerb, VerbSchemas};
+use orchestrator_subsystem::{
+    ConsoleVerb, VerbSchemas,
+    wire::{ErrorBody, ErrorKind, console_url},
+};
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 

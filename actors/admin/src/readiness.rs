@@ -8,7 +8,8 @@
 //!
 //! A fault is then the reason; its text is that of the cause in `GET /v1/why`.
 
-use orchestrator_supervise::{NodeSnapshot, State, Tree, UNANSWERED};
+use orchestrator_observe::{NodeSnapshot, UNANSWERED};
+use orchestrator_supervise::{State, Tree};
 use orchestrator_text::sanitize;
 
 use crate::fault::Faults;

@@ -6,8 +6,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release},
 };
 
+use orchestrator_observe::now_ms;
 use orchestrator_subsystem::wire::Cause;
-use orchestrator_supervise::now_ms;
 use orchestrator_text::sanitize;
 use parking_lot::Mutex;
 

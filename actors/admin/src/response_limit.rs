@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use orchestrator_supervise::{GaugeGuard, Metric};
+use orchestrator_observe::{GaugeGuard, Metric};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Limit of one socket. Clones share it.

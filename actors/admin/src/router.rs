@@ -57,10 +57,13 @@ use crate::{
     route_entry::{ANY, Answer, Parameter, RouteEntry, STRING, TEXT, json},
     tree_view, why,
 };
-use orchestrator_subsystem::wire::{
-    CommandArgs, CommandResponse, Crashes,
-    ErrorKind::{self, BadRequest, NotFound, Refused, SlowBody, TimedOut, TooLarge, Unavailable},
-    TreeSnapshot, Why,
+use orchestrator_subsystem::{
+    Console, Exports,
+    wire::{
+        CommandArgs, CommandResponse, Crashes,
+        ErrorKind::{self, BadRequest, NotFound, Refused, SlowBody, TimedOut, TooLarge, Unavailable},
+        TreeSnapshot, Why,
+    },
 };
 
 /// Errors of commands, besides those of authentication.
@@ -312,13 +315,13 @@ fn method_not_allowed(methods: &'static str) -> Response {
 }
 
 async fn export_of_child(request: Request) -> Reply {
-    match request.context.tree.exports(&request.parameters[0]) {
-        Some(exports) => export::export(&request, exports).await,
+    match request.context.tree.attached::<Exports>(&request.parameters[0]) {
+        Some(exports) => export::export(&request, &exports).await,
         None => Err(Served::All.unknown_route(request.path())),
     }
 }
 
 async fn document(request: Request) -> Reply {
-    let document = openapi::document(ROUTES, &request.context.tree.console_verbs());
+    let document = openapi::document(ROUTES, &Console::all_verbs(&request.context.tree));
     Ok(response::json(StatusCode::OK, &document))
 }

@@ -1,10 +1,12 @@
-//! State of each child as all views of the tree show it: `paused` also by a subsystem's own command,
-//! `blocked` while a cause of `GET /v1/why` holds it up, except routine ones. No I/O.
+//! What the endpoint adds to the nodes of the tree. The state as all views show it: `paused` also by a
+//! subsystem's own command, `blocked` while a cause of `GET /v1/why` holds it up, except routine ones. And
+//! which children have a console. No I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use orchestrator_observe::NodeSnapshot;
 use orchestrator_subsystem::wire::Cause;
-use orchestrator_supervise::{NodeSnapshot, State};
+use orchestrator_supervise::State;
 
 use crate::readiness::STOPPING;
 
@@ -12,6 +14,12 @@ const BLOCKED: &str = "blocked";
 /// States from the worst to the best.
 const ORDER: [&str; 9] =
     ["given_up", "stuck", "backing_off", "stopped", "stopping", "starting", BLOCKED, "paused", "running"];
+
+/// Marks the children at `paths` as those with a console.
+pub(crate) fn mark_consoles(root: &mut NodeSnapshot, paths: &BTreeSet<String>) {
+    root.console = paths.contains(&root.path);
+    root.children.iter_mut().for_each(|child| mark_consoles(child, paths));
+}
 
 /// Fills in the state to show of `root` and all children below it.
 pub(crate) fn fill(root: &mut NodeSnapshot, causes: &[Cause]) {
@@ -51,6 +59,8 @@ fn own<'a>(node: &'a NodeSnapshot, held: &BTreeMap<&str, &'a str>) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use orchestrator_supervise::Restart;
+
     use super::*;
     use crate::{history::tests::tree, why::at};
 
@@ -111,7 +121,7 @@ mod tests {
         let mut ended = tree(1, 0, 0).root;
         let branch = &mut ended.children[0];
         branch.children = tree(1, 0, 0).root.children;
-        (branch.children[0].state, branch.children[0].restart) = (State::Stopped, "transient".to_owned());
+        (branch.children[0].state, branch.children[0].restart) = (State::Stopped, Restart::Transient);
         branch.state = State::Running;
         fill(&mut ended, &[]);
         assert_eq!(ended.children[0].shown(), "running");

@@ -1,6 +1,10 @@
 //! `GET /v1/tree` and `/v1/tree/{path}`: the tree at present or at a past time.
 
 use hyper::{StatusCode, header::ACCEPT};
+use orchestrator_subsystem::{
+    Console,
+    wire::{ErrorKind, TreeSnapshot},
+};
 use orchestrator_supervise::CommandError;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,7 +18,6 @@ use crate::{
     response::{Response, json, text},
     shown_state, why,
 };
-use orchestrator_subsystem::wire::{ErrorKind, TreeSnapshot};
 
 /// Parameters of the query; others are ignored.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -42,6 +45,8 @@ fn snapshot(request: &Request) -> Result<TreeSnapshot, ApiError> {
     let context = &request.context;
     let args: Args = request.query("the query may have at=MILLISECONDS, counted from 1970")?;
     let mut snapshot = context.tree.snapshot();
+    let consoles = context.tree.all_attached::<Console>().into_iter().map(|(path, _)| path).collect();
+    shown_state::mark_consoles(&mut snapshot.root, &consoles);
     let Some(at_ms) = args.at else {
         let causes: Vec<_> = why::causes(context, &snapshot).collect();
         shown_state::fill(&mut snapshot.root, &causes);

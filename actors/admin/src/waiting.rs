@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use orchestrator_supervise::{NodeSnapshot, WaitSnapshot, without_root};
+use orchestrator_observe::{NodeSnapshot, WaitSnapshot, without_root};
 
 /// Most waiting children that are named as evidence.
 const NAMED_MAX: usize = 3;

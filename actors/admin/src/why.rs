@@ -9,10 +9,11 @@ mod finding;
 use std::collections::BTreeSet;
 
 use hyper::StatusCode;
-use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
-use orchestrator_supervise::{
-    ClockJump, CommandError, LinkStatus, NodeSnapshot, TreeSnapshot, clock_jump, is_in_branch, without_root,
+use orchestrator_observe::{
+    ClockJump, LinkStatus, NodeSnapshot, TreeSnapshot, clock_jump, is_in_branch, without_root,
 };
+use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
+use orchestrator_supervise::CommandError;
 
 use self::{
     activity::Activity,

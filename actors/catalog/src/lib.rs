@@ -49,7 +49,7 @@ mod wall_clock;
 use std::time::Duration;
 
 use orchestrator_edge::{amqp::Broker, read_secret};
-use orchestrator_exchange::JobQueue;
+use orchestrator_exchange::Exchange;
 use orchestrator_supervise::{
     ChildRef, ChildSpec, Limits, Placement, Strategy, SupervisorSpec, children, mailbox,
 };
@@ -92,19 +92,19 @@ const RULE_LIMITS: Limits = Limits { intensity: 64, ..Limits::LEAF };
 /// Connection name shown by the broker.
 const CONNECTION_NAME: &str = "orchestrator catalog";
 
-/// Specification of the supervision tree of all catalogs. `queue` takes the jobs of handlers of kind
-/// `queue`. Each catalog's poller is registered with `reloader`.
+/// Specification of the supervision tree of all catalogs. The queue of `exchange` takes the jobs of handlers
+/// of kind `queue`. Each catalog's poller is registered with `reloader`.
 ///
 /// # Errors
 /// An address or a file cannot be used; the text begins with the key.
 pub fn child_spec(
     catalogs: &[CatalogConfig],
-    queue: Option<&JobQueue>,
+    exchange: &Exchange,
     rule_reloader: &mut RuleReloader,
 ) -> Result<ChildSpec, CatalogError> {
     let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).independent_branches();
     for config in catalogs {
-        tree = tree.child(catalog(config, queue, rule_reloader).map_err(CatalogError::Config)?);
+        tree = tree.child(catalog(config, exchange, rule_reloader).map_err(CatalogError::Config)?);
     }
     Ok(ChildSpec::supervisor("catalog", tree).placement(Placement::Dedicated))
 }
@@ -112,7 +112,7 @@ pub fn child_spec(
 /// Specification of one catalog: connection, notices, rules and poller. Each child restarts alone.
 fn catalog(
     config: &CatalogConfig,
-    queue: Option<&JobQueue>,
+    exchange: &Exchange,
     rule_reloader: &mut RuleReloader,
 ) -> Result<ChildSpec, String> {
     let (service, http, retries) = connection(config)?;
@@ -140,7 +140,7 @@ fn catalog(
         context,
         catalog: config.name.clone(),
         server: endpoint(config, &config.unverified_hosts)?.url().into(),
-        queue: queue.cloned(),
+        exchange: exchange.clone(),
         notices: notices.clone(),
     };
     let (rules, first) = Rules::new(&config.rule, children, factory);
@@ -148,8 +148,7 @@ fn catalog(
     let active = first.into_iter().fold(active, SupervisorSpec::child);
     let rules_child = ChildRef::default();
     let poller = poller::factory(config, slot, notices, rules, rules_child.clone());
-    let poller =
-        ChildSpec::worker("catalog_poller", poller).console(CatalogPoller::verbs().console(&mailbox));
+    let poller = ChildSpec::worker("catalog_poller", poller).attach(CatalogPoller::verbs().console(&mailbox));
     let tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).child(http);
     let tree = listening.into_iter().fold(tree, SupervisorSpec::child);
     let tree =

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use orchestrator_catalog_rules::rows::Row;
-use orchestrator_supervise::{Backoff, DETAIL, StopToken};
+use orchestrator_subsystem::DETAIL;
+use orchestrator_supervise::{Backoff, StopToken};
 use orchestrator_text::sanitize;
 use tokio::{
     sync::watch,

@@ -62,7 +62,7 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
         if self.changing {
             return;
         }
-        let state = |id: &str| self.cx.tree.vitals(&self.path(id)).map(|vitals| vitals.state());
+        let state = |id: &str| self.cx.tree.child(&self.path(id)).map(|child| child.state());
         let Some(step) = self.rules.next(|id| state(id) == Some(State::Stopped)) else { return };
         self.changing = true;
         let children = self.rules.children.clone();

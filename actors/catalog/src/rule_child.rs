@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use orchestrator_catalog_rules::rule::Rule;
-use orchestrator_exchange::JobQueue;
+use orchestrator_exchange::Exchange;
 use orchestrator_supervise::{ChildSpec, Factory, Fault, Restart, Shutdown, StartCx, StopToken};
 use tokio::sync::watch;
 
@@ -39,7 +39,7 @@ pub(crate) struct RuleChildFactory<S> {
     pub(crate) catalog: String,
     /// Address of the catalog, as its link names it.
     pub(crate) server: Arc<str>,
-    pub(crate) queue: Option<JobQueue>,
+    pub(crate) exchange: Exchange,
     pub(crate) notices: Notices,
 }
 
@@ -51,7 +51,13 @@ impl<S: Service + Clone + Send + 'static> RuleChildFactory<S> {
             RuleHandle { config: config.clone(), assignment: assignment.clone(), status: Status::default() };
         let (factory, status, name) = (self.clone(), handle.status.clone(), config.name.clone());
         let task = Factory::task(move |cx: StartCx| {
-            let reporter = StatusReporter::new(&name, &factory.server, &status, &cx.vitals);
+            let reporter = StatusReporter::new(
+                &name,
+                &factory.server,
+                &status,
+                &cx.child,
+                &factory.exchange.hook_events,
+            );
             RuleChild { factory: factory.clone(), assignment: assignment.clone(), reporter, cx }.run()
         });
         let spec = ChildSpec::worker(ChildSpec::id_of(&config.name), task)
@@ -59,7 +65,7 @@ impl<S: Service + Clone + Send + 'static> RuleChildFactory<S> {
             .restart(Restart::Transient)
             .shutdown(Shutdown::After(self.context.grace + STOP))
             .pausable();
-        let queue = self.queue.iter().filter(|_| config.handler.kind == HandlerKind::Queue);
+        let queue = self.exchange.jobs.iter().filter(|_| config.handler.kind == HandlerKind::Queue);
         let spec = queue.fold(spec, |spec, queue| spec.waits_for(&queue.offered));
         (handle, spec)
     }
@@ -113,13 +119,13 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
             notices: notices.count,
             notices_up: notices.is_up,
             forced_polls: commands.forced_polls,
-            paused: self.cx.vitals.is_paused(),
+            paused: self.cx.child.is_paused(),
         }
     }
 
     /// Waits until an operator pauses or resumes the child.
     async fn pause_changed(&self, paused: bool) {
-        if paused { self.cx.vitals.wait_resumed().await } else { self.cx.vitals.wait_paused().await }
+        if paused { self.cx.child.wait_resumed().await } else { self.cx.child.wait_paused().await }
     }
 
     /// Starts the agent of a rule. None: the rule is unusable, which its status says.
@@ -151,7 +157,7 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
         triggers: watch::Receiver<Triggers>,
         retire: &StopToken,
     ) -> Result<LocalBoxFuture<'static, ()>, String> {
-        let handler = config.handler.handler(self.owner(config), self.factory.queue.as_ref())?;
+        let handler = config.handler.handler(self.owner(config), self.factory.exchange.jobs.as_ref())?;
         let (context, reporter) = (self.factory.context.clone(), self.reporter.clone());
         let (stop, retire) = (self.cx.stop.clone(), retire.clone());
         if config.notify_only {

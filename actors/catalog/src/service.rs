@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use orchestrator_edge::RetryPolicy;
 
-use orchestrator_supervise::LinkFailure;
+use orchestrator_observe::LinkFailure;
 
 use crate::priority_semaphore::WritePriority;
 

@@ -4,8 +4,10 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use orchestrator_catalog_rules::cell::Cell;
+use orchestrator_exchange::HookEvents;
+use orchestrator_observe::{ExpectedInput, Timing, metrics};
 use orchestrator_subsystem::{Period, until_text};
-use orchestrator_supervise::{ExpectedInput, Timing, Vitals, metrics};
+use orchestrator_supervise::{ChildState, Vitals};
 use orchestrator_text::sanitize;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -145,17 +147,26 @@ pub(crate) struct StatusReporter {
     rule: String,
     /// Address of the catalog, as its link names it.
     server: Arc<str>,
+    child: Arc<ChildState>,
     vitals: Arc<Vitals>,
     status: Status,
     metrics: Arc<RuleMetrics>,
     /// Durations of handlers.
     handler_time: Timing,
     expected: Arc<Mutex<Option<ExpectedInput>>>,
+    hook_events: HookEvents,
 }
 
 impl StatusReporter {
-    /// `server` is that of the catalog. Registers the metrics at `vitals`.
-    pub(crate) fn new(rule: &str, server: &Arc<str>, status: &Status, vitals: &Arc<Vitals>) -> Self {
+    /// `server` is that of the catalog. Registers the metrics of `child`.
+    pub(crate) fn new(
+        rule: &str,
+        server: &Arc<str>,
+        status: &Status,
+        child: &Arc<ChildState>,
+        hook_events: &HookEvents,
+    ) -> Self {
+        let vitals = child.vitals();
         vitals.set_work_unit("row");
         let metrics = RuleMetrics::register(vitals, rule);
         // One answer for each kind of poll.
@@ -163,6 +174,7 @@ impl StatusReporter {
         Self {
             rule: rule.to_owned(),
             server: server.clone(),
+            child: child.clone(),
             vitals: vitals.clone(),
             status: status.clone(),
             metrics: Arc::new(metrics),
@@ -172,6 +184,7 @@ impl StatusReporter {
                 ("kind", "row"),
             ),
             expected: Arc::default(),
+            hook_events: hook_events.clone(),
         }
     }
 
@@ -210,7 +223,8 @@ impl StatusReporter {
 
     /// Reports that `row` is dead for `reason`.
     pub(crate) fn row_died(&self, row: &Cell, reason: &str) {
-        self.vitals.report_hook_event(
+        self.hook_events.report(
+            self.vitals.path(),
             "catalog.dead",
             || json!({ "rule": self.rule, "row": sanitize(row.text()), "reason": sanitize(reason) }),
         );
@@ -246,7 +260,7 @@ impl StatusReporter {
             }
             ("paused", _) => {
                 let help = format!("orchestrator catalog resume {rule}");
-                let until = until_text(self.vitals.pause().and_then(|pause| pause.until_ms));
+                let until = until_text(self.child.pause().and_then(|pause| pause.until_ms));
                 self.vitals.set_blocker("paused", format!("an operator paused the rule{until}"), help);
             }
             ("idle" | "working", Some(reason)) => {
@@ -335,8 +349,14 @@ mod tests {
 
     #[test]
     fn the_lag_ends_with_the_last_row() {
-        let vitals = testing::vitals("catalog/test");
-        let reporter = StatusReporter::new("work", &"http://catalog".into(), &Status::default(), &vitals);
+        let child = testing::child("catalog/test");
+        let reporter = StatusReporter::new(
+            "work",
+            &"http://catalog".into(),
+            &Status::default(),
+            &child,
+            &HookEvents::default(),
+        );
         reporter.set_lag(Duration::from_secs(5));
         reporter.set_row_counts(1, 0, 0);
         assert_eq!(reporter.metrics.lag.get(), 5_000);

@@ -57,7 +57,7 @@ impl Subsystem for Catalogs {
                 return Err(CatalogError::Config(text));
             }
         }
-        let spec = child_spec(all, exchange.jobs.as_ref(), &mut reloader)?;
+        let spec = child_spec(all, exchange, &mut reloader)?;
         Ok(Branch::reloadable(spec, move |running: &mut Self::Config, fresh: &Self::Config| {
             reloader.reload(running, fresh)
         }))

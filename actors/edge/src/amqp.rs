@@ -16,7 +16,7 @@ use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::BoxFuture};
 use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPScheme, uri::AMQPUri};
-use orchestrator_supervise::{GaugeGuard, LinkReporter, LinkRequest, Metric};
+use orchestrator_observe::{GaugeGuard, LinkReporter, LinkRequest, Metric};
 use orchestrator_text::sanitize;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;

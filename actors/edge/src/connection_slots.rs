@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
-use orchestrator_supervise::Metric;
+use orchestrator_observe::Metric;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
@@ -229,7 +229,8 @@ impl<P: 'static, E: 'static> ConnectionSlots<P, E> {
 mod tests {
     use std::cell::Cell;
 
-    use orchestrator_supervise::{MetricKind, testing};
+    use orchestrator_observe::MetricKind;
+    use orchestrator_supervise::testing;
 
     use super::*;
 

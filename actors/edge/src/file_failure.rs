@@ -2,7 +2,7 @@
 
 use std::{io, path::Path};
 
-use orchestrator_supervise::{FailureKind, LinkFailure};
+use orchestrator_observe::{FailureKind, LinkFailure};
 
 use crate::{is_full, shell_word};
 

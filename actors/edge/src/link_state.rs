@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator_supervise::{LinkFailure, LinkReporter, LinkRequest, StartCx, StopToken, block_on};
+use orchestrator_observe::{LinkFailure, LinkReporter, LinkRequest};
+use orchestrator_supervise::{StartCx, StopToken, block_on};
 use tokio::time::sleep;
 
 use crate::retry_policy::{Retries, RetryPolicy};

@@ -7,7 +7,7 @@ mod driver;
 mod servers;
 
 use mongodb::error::{Error, ErrorKind, WriteFailure};
-use orchestrator_supervise::{FailureKind, LinkFailure};
+use orchestrator_observe::{FailureKind, LinkFailure};
 use orchestrator_text::sanitize;
 
 pub use self::client::{Batch, Batches, Client};

@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use orchestrator_supervise::{FailureKind, LinkFailure};
+use orchestrator_observe::{FailureKind, LinkFailure};
 
 /// Failure to connect to a peer, of a request to it, or of its connection.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Loop of an edge that does everything over one connection.
 
-use orchestrator_supervise::LinkFailure;
+use orchestrator_observe::LinkFailure;
 use tokio::time::sleep;
 
 use crate::LinkState;

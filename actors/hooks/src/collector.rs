@@ -1,11 +1,19 @@
 //! Child that collects occurrences and stores them in the outbox.
 
-use std::{collections::BTreeSet, time::Duration};
-
-use orchestrator_supervise::{
-    AskError, ChildRef, Factory, HookEvent, Outbox, Reply, StartCx, metrics, without_root,
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
+
+use orchestrator_observe::{Event, EventKind, metrics, without_root};
+use orchestrator_subsystem::{Console, Exchange, HookEvent};
+use orchestrator_supervise::{AskError, Factory, Outbox, Reply, StartCx};
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 use crate::{config::HookEventKind, messages::OutboxRequest, outbox_event::OutboxEvent};
@@ -33,9 +41,11 @@ metrics! {
 #[derive(Debug, Clone)]
 pub(crate) struct Collector {
     /// Occurrences that a hook reports.
-    pub(crate) kinds: BTreeSet<HookEventKind>,
-    pub(crate) requests: Outbox<OutboxRequest>,
-    pub(crate) queue_console: ChildRef,
+    kinds: BTreeSet<HookEventKind>,
+    requests: Outbox<OutboxRequest>,
+    exchange: Exchange,
+    /// Number of the last event of the tree whose occurrence is stored.
+    seen: Arc<AtomicU64>,
 }
 
 /// State of one incarnation.
@@ -55,6 +65,15 @@ enum CollectError {
 }
 
 impl Collector {
+    /// Stores occurrences of `kinds` by requests to the outbox.
+    pub(crate) fn new(
+        kinds: BTreeSet<HookEventKind>,
+        requests: Outbox<OutboxRequest>,
+        exchange: Exchange,
+    ) -> Self {
+        Self { kinds, requests, exchange, seen: Arc::default() }
+    }
+
     pub(crate) fn factory(self) -> Factory {
         Factory::task(move |cx: StartCx| {
             let metrics = CollectorMetrics::register(&cx.vitals);
@@ -74,22 +93,36 @@ impl CollectorRun {
     }
 
     async fn collect(&self) {
-        let hook_events = self.cx.tree.hook_events();
+        let hook_events = &self.collector.exchange.hook_events;
         hook_events.want(self.collector.kinds.iter().map(|kind| kind.name()));
         loop {
-            for collected in [self.collect_reported().await, self.collect_failures().await] {
-                if let Err(error) = collected {
-                    // Occurrences that are not stored are collected again.
-                    self.cx.vitals.note(error.to_string());
-                }
+            let reported = self.collect_reported().await;
+            let collected = [reported, self.collect_given_up().await, self.collect_failures().await];
+            let failed = collected.iter().any(Result::is_err);
+            for error in collected.into_iter().filter_map(Result::err) {
+                // Occurrences that are not stored are collected again.
+                self.cx.vitals.note(error.to_string());
             }
-            let _ = tokio::time::timeout(POLL, hook_events.arrived()).await;
+            if failed {
+                sleep(POLL).await;
+            } else {
+                let _ = timeout(POLL, self.arrived()).await;
+            }
+        }
+    }
+
+    /// Waits until a child has reported something, or the tree has a new event.
+    async fn arrived(&self) {
+        let seen = self.collector.seen.load(Relaxed);
+        tokio::select! {
+            () = self.collector.exchange.hook_events.arrived() => {}
+            () = self.cx.tree.event_log().wait_after(seen) => {}
         }
     }
 
     /// Stores what children have reported.
     async fn collect_reported(&self) -> Result<(), CollectError> {
-        let reported = self.cx.tree.hook_events();
+        let reported = &self.collector.exchange.hook_events;
         let refused = reported.take_refused();
         if refused > 0 {
             self.metrics.refused.add(refused);
@@ -103,6 +136,23 @@ impl CollectorRun {
             self.store(events.collect(), None).await?;
             reported.remove_until(last);
         }
+    }
+
+    /// Stores the children that their supervisors have given up since the last ones.
+    async fn collect_given_up(&self) -> Result<(), CollectError> {
+        let seen = &self.collector.seen;
+        let events = self.cx.tree.events(seen.load(Relaxed));
+        let Some(last) = events.last().map(|event| event.seq) else { return Ok(()) };
+        let given_up: Vec<_> = if self.collector.kinds.contains(&HookEventKind::SubsystemGaveUp) {
+            events.iter().filter_map(given_up).collect()
+        } else {
+            Vec::new()
+        };
+        if !given_up.is_empty() {
+            self.store(given_up, None).await?;
+        }
+        seen.store(last, Relaxed);
+        Ok(())
     }
 
     /// Stores the failed jobs of the queue since the last ones. Before the first hook there are none.
@@ -129,8 +179,8 @@ impl CollectorRun {
 
     async fn failures(&self, after: i64) -> Result<Vec<Value>, CollectError> {
         let queue = |text: &dyn std::fmt::Display| CollectError::Queue(text.to_string());
-        let console = self.collector.queue_console.path();
-        let verb = self.cx.tree.console_verb(console, FAILURES).map_err(|error| queue(&error))?;
+        let console = self.collector.exchange.queue_console.path();
+        let verb = Console::verb(&self.cx.tree, console, FAILURES).map_err(|error| queue(&error))?;
         let answer = verb.call(json!({ "after": after, "n": READ_MAX })).await;
         match answer.map_err(|error| queue(&error))?.map_err(|error| queue(&error))? {
             Value::Array(failures) => Ok(failures),
@@ -163,6 +213,14 @@ fn failed(failure: &Value) -> OutboxEvent {
     OutboxEvent::new(new_id(), HookEventKind::QueueFailed, finished.saturating_mul(1_000), failure)
 }
 
+/// None if the event is another one.
+fn given_up(event: &Event) -> Option<OutboxEvent> {
+    let EventKind::GivenUp { reason, delay_ms } = &event.kind else { return None };
+    let child = without_root(&event.path);
+    let data = json!({ "child": child, "reason": reason, "retry_in_ms": delay_ms });
+    Some(OutboxEvent::new(new_id(), HookEventKind::SubsystemGaveUp, event.at_ms, &data))
+}
+
 /// None if no hook waits for this kind. The data has the path of the child.
 fn reported(kinds: &BTreeSet<HookEventKind>, reported: HookEvent) -> Option<OutboxEvent> {
     let on = kinds.iter().copied().find(|kind| kind.name() == reported.kind)?;
@@ -180,16 +238,27 @@ mod tests {
         let report = |kind| HookEvent {
             number: 1,
             at_ms: 7,
-            path: "orchestrator/queue".to_owned(),
+            path: "orchestrator/catalog/lab".to_owned(),
             kind,
-            data: json!({ "reason": "panic: x" }),
+            data: json!({ "row": "5" }),
         };
-        let kinds = BTreeSet::from([HookEventKind::SubsystemGaveUp]);
-        assert_eq!(reported(&kinds, report("catalog.dead")), None);
-        let event = reported(&kinds, report("subsystem.gave_up")).expect("an occurrence");
+        let kinds = BTreeSet::from([HookEventKind::CatalogDead]);
+        assert_eq!(reported(&kinds, report("ingester.gap")), None);
+        let event = reported(&kinds, report("catalog.dead")).expect("an occurrence");
         let json: Value = serde_json::from_str(&event.json).expect("JSON");
-        let data = json!({ "child": "queue", "reason": "panic: x" });
-        assert_eq!(json, json!({ "id": event.id, "on": "subsystem.gave_up", "at_ms": 7, "data": data }));
+        let data = json!({ "child": "catalog/lab", "row": "5" });
+        assert_eq!(json, json!({ "id": event.id, "on": "catalog.dead", "at_ms": 7, "data": data }));
+    }
+
+    #[test]
+    fn a_child_that_was_given_up_is_an_occurrence_with_its_reason() {
+        let event = |kind| Event { seq: 1, at_ms: 7, path: "orchestrator/queue".to_owned(), kind };
+        assert_eq!(given_up(&event(EventKind::Paused)), None);
+        let kind = EventKind::GivenUp { reason: "panic: x".to_owned(), delay_ms: 10 };
+        let occurrence = given_up(&event(kind)).expect("an occurrence");
+        let json: Value = serde_json::from_str(&occurrence.json).expect("JSON");
+        let data = json!({ "child": "queue", "reason": "panic: x", "retry_in_ms": 10 });
+        assert_eq!(json, json!({ "id": occurrence.id, "on": "subsystem.gave_up", "at_ms": 7, "data": data }));
     }
 
     #[test]

@@ -10,7 +10,8 @@ use std::{
 };
 
 use orchestrator_edge::delivery::{Courier, Document, Receiver};
-use orchestrator_supervise::{AskError, Factory, Outbox, Reply, StartCx, metrics};
+use orchestrator_observe::metrics;
+use orchestrator_supervise::{AskError, Factory, Outbox, Reply, StartCx};
 use tokio::sync::watch;
 
 use crate::messages::{Kept, OutboxRequest, Waiting};
@@ -106,7 +107,7 @@ impl DeliveryRun {
 
     /// Lets occurrences that were put aside wait again if an operator has restarted the child.
     async fn send_again(&self) {
-        let (hook, restarts) = (&self.task.hook, self.cx.vitals.planned_restarts());
+        let (hook, restarts) = (&self.task.hook, self.cx.child.planned_restarts());
         while self.task.restarts.load(Relaxed) < restarts {
             match self.ask(|reply| OutboxRequest::SendAgain { hook: hook.clone(), reply }).await {
                 Ok(()) => self.task.restarts.store(restarts, Relaxed),

@@ -2,8 +2,8 @@
 //! at least once.
 //!
 //! 1. `collector` collects occurrences: failed jobs from the console of the queue, which keeps them in its
-//!    database, and what children report by `Vitals::report_hook_event`: dead rows of a catalog, gaps of an
-//!    ingester, given up subsystems.
+//!    database; dead rows of a catalog and gaps of an ingester, which children report by
+//!    `HookEvents::report`; and given up subsystems from the event log of the tree.
 //! 2. It stores them in `outbox`, a SQLite database in the state directory, with the number of the last
 //!    failed job in the same transaction. So a failed job is stored exactly once, whenever the process is
 //!    killed.
@@ -31,9 +31,8 @@ mod outbox_event;
 use std::path::Path;
 
 use orchestrator_edge::delivery::{Courier, Receiver};
-use orchestrator_supervise::{
-    ChildRef, ChildSpec, Limits, Placement, Shutdown, Strategy, SupervisorSpec, inbox,
-};
+use orchestrator_subsystem::Exchange;
+use orchestrator_supervise::{ChildSpec, Limits, Placement, Shutdown, Strategy, SupervisorSpec, inbox};
 use tokio::sync::watch;
 
 pub use self::{
@@ -53,12 +52,12 @@ const HOOKS: &str = "hooks";
 /// Capacity of the outbox's inbox: each child sends one request at a time.
 const REQUEST_CAPACITY: usize = 256;
 
-/// Returns the branch of valid `hooks`, whose outbox is the database at `path`. `queue_console` tells the
-/// failed jobs.
+/// Returns the branch of valid `hooks`, whose outbox is the database at `path`. They tell what `exchange` and
+/// the tree report.
 ///
 /// # Errors
 /// An address or a `ca_file` cannot be used. The text begins with the key.
-pub fn child_spec(hooks: &[HookConfig], path: &Path, queue_console: &ChildRef) -> Result<ChildSpec, String> {
+pub fn child_spec(hooks: &[HookConfig], path: &Path, exchange: &Exchange) -> Result<ChildSpec, String> {
     let (requests, slot) = inbox(REQUEST_CAPACITY);
     let (mut queues, mut deliveries) = (Vec::new(), Vec::new());
     for hook in hooks {
@@ -74,7 +73,7 @@ pub fn child_spec(hooks: &[HookConfig], path: &Path, queue_console: &ChildRef) -
         );
     }
     let kinds = hooks.iter().map(|hook| hook.on).collect();
-    let collector = Collector { kinds, requests: requests.clone(), queue_console: queue_console.clone() };
+    let collector = Collector::new(kinds, requests.clone(), exchange.clone());
     let collector = ChildSpec::worker(COLLECTOR, collector.factory());
     let tree = SupervisorSpec::new(Strategy::OneForOne)
         .limits(Limits::LEAF)
@@ -82,7 +81,7 @@ pub fn child_spec(hooks: &[HookConfig], path: &Path, queue_console: &ChildRef) -
     let tree = deliveries
         .into_iter()
         .fold(tree, SupervisorSpec::child)
-        .child(collector.waits_for(&requests).waits_for(queue_console));
+        .child(collector.waits_for(&requests).waits_for(&exchange.queue_console));
     Ok(ChildSpec::supervisor(HOOKS, tree).placement(Placement::Dedicated))
 }
 

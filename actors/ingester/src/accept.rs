@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use orchestrator_supervise::{Child, ChildCx, Handle, Handled, Metric, MetricKind, Recipient, Vitals};
+use orchestrator_observe::{Metric, MetricKind};
+use orchestrator_supervise::{Child, ChildCx, Handle, Handled, Recipient, Vitals};
 use uuid::Uuid;
 
 use crate::{

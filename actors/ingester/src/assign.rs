@@ -3,8 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use orchestrator_observe::metrics;
+use orchestrator_subsystem::DETAIL;
 use orchestrator_supervise::{
-    AskError, Child, ChildCx, DETAIL, DurableView, Fault, Handle, Handled, Outbox, Recipient, Vitals, metrics,
+    AskError, Child, ChildCx, DurableView, Fault, Handle, Handled, Outbox, Recipient, Vitals,
 };
 
 use crate::{

@@ -15,10 +15,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_subsystem::{Answered, Verbs, route::Each};
-use orchestrator_supervise::{
-    Child, ChildCx, CommandError, ConsoleError, Handle, Handled, NodeSnapshot, Origin, StartCx, Tree, metrics,
-};
+use orchestrator_observe::{NodeSnapshot, metrics};
+use orchestrator_subsystem::{Answered, ConsoleError, Verbs, route::Each};
+use orchestrator_supervise::{Child, ChildCx, CommandError, Handle, Handled, Origin, StartCx, Tree};
 use orchestrator_text::sanitize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;

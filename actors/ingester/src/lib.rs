@@ -70,7 +70,7 @@ mod work;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use orchestrator_exchange::JobQueue;
+use orchestrator_exchange::{Exchange, HookEvents, JobQueue};
 use orchestrator_supervise::{
     ChildRef, ChildSpec, Durable, Factory, InboxSlot, Limits, Mailbox, MailboxSlot, OnRestart, Outbox,
     Placement, Shutdown, Strategy, SupervisorSpec, inbox, mailbox,
@@ -125,11 +125,8 @@ pub(crate) fn check(all: &[IngesterConfig]) -> Vec<String> {
 ///
 /// # Errors
 /// A key of the configuration is invalid; the text says what to change.
-pub(crate) fn child_spec(
-    all: &[IngesterConfig],
-    queue: Option<&JobQueue>,
-) -> Result<ChildSpec, IngesterError> {
-    build(all, &Registry::standard(), queue)
+pub(crate) fn child_spec(all: &[IngesterConfig], exchange: &Exchange) -> Result<ChildSpec, IngesterError> {
+    build(all, &Registry::standard(), exchange)
 }
 
 /// Like [`child_spec`], with the source protocols of `registry`.
@@ -137,18 +134,18 @@ pub(crate) fn child_spec(
 /// # Errors
 /// A key of the configuration is invalid; the text says what to change.
 pub fn child_spec_with(all: &[IngesterConfig], registry: &Registry) -> Result<ChildSpec, IngesterError> {
-    build(all, registry, None)
+    build(all, registry, &Exchange::default())
 }
 
 fn build(
     all: &[IngesterConfig],
     registry: &Registry,
-    queue: Option<&JobQueue>,
+    exchange: &Exchange,
 ) -> Result<ChildSpec, IngesterError> {
     let mut tree = SupervisorSpec::new(Strategy::OneForOne).limits(Limits::LEAF).independent_branches();
     for config in all {
         let own = ChildRef::default();
-        let branch = branch(config, registry, queue, &own).map_err(IngesterError::Config)?;
+        let branch = branch(config, registry, exchange, &own).map_err(IngesterError::Config)?;
         let child = ChildSpec::supervisor(ChildSpec::id_of(&config.name()), branch).reference(&own);
         tree = tree.child(child.label(config.name()).placement(Placement::Dedicated));
     }
@@ -172,7 +169,7 @@ pub(crate) fn preflight(all: &[IngesterConfig]) -> Result<(), IngesterError> {
 fn branch(
     config: &IngesterConfig,
     registry: &Registry,
-    queue: Option<&JobQueue>,
+    exchange: &Exchange,
     own: &ChildRef,
 ) -> Result<SupervisorSpec, String> {
     let name: Arc<str> = config.name().into();
@@ -183,7 +180,7 @@ fn branch(
     let requests = Durable::new("controller_requests", ControllerRequests::default());
     let sent = Durable::new("sent_events", 0);
     let interrupted = Durable::new("interrupted_mapping", 0);
-    let (jobs, jobs_child) = jobs(config, service_uuid, queue)?.unzip();
+    let (jobs, jobs_child) = jobs(config, service_uuid, exchange.jobs.as_ref())?.unzip();
     let Streams { queues, makes, source_children, processes } = streams::build(config, registry, &mappings)?;
     let egress = Egress::new(EgressLimits {
         bytes_per_peer: usize::try_from(config.egress_bytes_per_peer).unwrap_or(usize::MAX),
@@ -255,10 +252,11 @@ fn branch(
         makes,
         processes,
         finished_slots,
+        hook_events: exchange.hook_events.clone(),
     };
     let workers = egress.add_durable_state(ChildSpec::worker("egress", workers)).sends_to(&accept);
     let ingester_child = ChildSpec::worker("ingester", ingester_factory)
-        .console(Ingester::verbs().console(&ingester))
+        .attach(Ingester::verbs().console(&ingester))
         .durable(&mappings)
         .durable(&requests)
         .sends_to(&scan_child)
@@ -311,11 +309,22 @@ struct ScanBranch {
     makes: Vec<StreamSource>,
     processes: Arc<[ClassEvents]>,
     finished_slots: Vec<InboxSlot<MappingFinished>>,
+    hook_events: HookEvents,
 }
 
 impl ScanBranch {
     fn spec(self) -> SupervisorSpec {
-        let Self { target, context, ingester, work, work_slot, makes, processes, finished_slots } = self;
+        let Self {
+            target,
+            context,
+            ingester,
+            work,
+            work_slot,
+            makes,
+            processes,
+            finished_slots,
+            hook_events,
+        } = self;
         let (_, assign_slot) = mailbox::<Assign>(1);
         let (streams, mappings) = (context.streams.clone(), context.mappings.clone());
         let dump = context.dump.outbox().clone();
@@ -349,6 +358,7 @@ impl ScanBranch {
                 options: config.source_options(),
                 endpoint: config.endpoint(),
                 expect_every: config.expect_every,
+                hook_events: hook_events.clone(),
             };
             let child = scan_child(format!("stream_{position}"), spec.factory())
                 .label(config.name)

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator_supervise::{Event, EventKind, NodeSnapshot};
+use orchestrator_observe::{Event, EventKind, NodeSnapshot};
 use orchestrator_text::{TEXT_MAX, sanitize_to};
 
 /// Longest text of a line, bytes: a reason and its context.

@@ -4,7 +4,8 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use futures_util::stream::LocalBoxStream;
-use orchestrator_supervise::{Factory, LinkReporter, metrics};
+use orchestrator_observe::{LinkReporter, metrics};
+use orchestrator_supervise::Factory;
 use serde::{Deserialize, Serialize};
 
 use crate::{class_path::ClassPath, item::Item};

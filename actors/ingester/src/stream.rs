@@ -4,11 +4,11 @@
 use std::{collections::VecDeque, time::Duration};
 
 use futures_util::{FutureExt, StreamExt};
+use orchestrator_exchange::HookEvents;
 use orchestrator_ingester_protocols::gaps::{Gaps, Step};
-use orchestrator_subsystem::Period;
-use orchestrator_supervise::{
-    DETAIL, DurableView, ExpectedInput, Factory, Fault, Inbox, InboxSlot, Metric, Recipient, StartCx, metrics,
-};
+use orchestrator_observe::{ExpectedInput, Metric, metrics};
+use orchestrator_subsystem::{DETAIL, Period};
+use orchestrator_supervise::{DurableView, Factory, Fault, Inbox, InboxSlot, Recipient, StartCx};
 use orchestrator_text::{sanitize, sanitize_to};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -55,6 +55,7 @@ pub(crate) struct StreamSpec {
     pub(crate) endpoint: String,
     /// Time without items after which the input is late.
     pub(crate) expect_every: Option<Period>,
+    pub(crate) hook_events: HookEvents,
 }
 
 impl StreamSpec {
@@ -94,6 +95,7 @@ impl StreamSpec {
                 finished: false,
                 work: &self.work,
                 position: self.position,
+                hook_events: &self.hook_events,
                 cx,
             };
             let source = SourceCx {
@@ -209,6 +211,7 @@ struct StreamRun<'a> {
     finished: bool,
     work: &'a Recipient<ItemsIngested>,
     position: usize,
+    hook_events: &'a HookEvents,
     cx: &'a StartCx,
 }
 
@@ -303,7 +306,7 @@ impl StreamRun<'_> {
         if self.gap_logged_at.is_none_or(|at| at.elapsed() >= GAP_LOG_INTERVAL) {
             self.gap_logged_at = Some(Instant::now());
             tracing::warn!(path = self.cx.vitals.path(), stream = &*self.stream.name, text);
-            self.cx.vitals.report_hook_event("ingester.gap", || {
+            self.hook_events.report(self.cx.vitals.path(), "ingester.gap", || {
                 let counts = &self.counts;
                 json!({
                     "stream": sanitize(&*self.stream.name), "text": text, "gaps": counts.gaps.get(),

@@ -48,7 +48,7 @@ impl Subsystem for Ingesters {
     const COMMANDS_HELP: &'static str = "Inspect the ingesters, probe and play sources";
 
     fn branch(all: &Self::Config, exchange: &mut Exchange) -> Result<Branch<Self::Config>, IngesterError> {
-        child_spec(all, exchange.jobs.as_ref()).map(Branch::from)
+        child_spec(all, exchange).map(Branch::from)
     }
 
     fn offers_jobs(all: &Self::Config) -> bool {

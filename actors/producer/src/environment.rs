@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use orchestrator_observe::LinkFailure;
 use orchestrator_producer_rules::{lease::Lease, queue_state::QueueState};
-use orchestrator_supervise::LinkFailure;
 
 use crate::holder::HolderState;
 

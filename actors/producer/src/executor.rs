@@ -9,7 +9,8 @@ mod renewal;
 
 use std::{cell::Cell, collections::BTreeSet, time::Duration};
 
-use orchestrator_supervise::{LinkFailure, Outbox};
+use orchestrator_observe::LinkFailure;
+use orchestrator_supervise::Outbox;
 
 use self::{error::ActionError, renewal::with_renewal};
 use orchestrator_producer_rules::{

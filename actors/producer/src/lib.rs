@@ -97,7 +97,7 @@ pub(crate) fn child_spec(config: &ProducerConfig) -> Result<ChildSpec, ProducerE
         // A normal end means that `until_done` is reached.
         .restart(Restart::Transient)
         .shutdown(STOP_TIMEOUT)
-        .console(StencilProducer::verbs().console(&mailbox))
+        .attach(StencilProducer::verbs().console(&mailbox))
         .durable(&status)
         .sends_to(&siblings.pool);
     let actor = deliver.iter().fold(actor, ChildSpec::sends_to);

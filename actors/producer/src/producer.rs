@@ -6,6 +6,7 @@ mod environment;
 
 use std::{collections::BTreeSet, time::Duration};
 
+use orchestrator_observe::LinkFailure;
 use orchestrator_producer_rules::{
     advance::{Action, Event, Halt, Machine, Rules},
     queue_state::CompletionCriteria,
@@ -13,8 +14,7 @@ use orchestrator_producer_rules::{
 };
 use orchestrator_subsystem::{Answered, Until, Verbs};
 use orchestrator_supervise::{
-    Child, ChildCx, ChildRef, Durable, Factory, Handle, Handled, LinkFailure, MailboxSlot, Outbox, PauseSpan,
-    StartCx,
+    Child, ChildCx, ChildRef, Durable, Factory, Handle, Handled, MailboxSlot, Outbox, PauseSpan, StartCx,
 };
 use tokio::sync::watch;
 

@@ -1,6 +1,6 @@
 //! Progress line at a terminal.
 
-use orchestrator_supervise::MetricSnapshot;
+use orchestrator_observe::MetricSnapshot;
 
 fn value(metrics: &[MetricSnapshot], name: &str) -> i64 {
     metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value)

@@ -1,5 +1,6 @@
 //! Interface to the database. Tests implement it in memory.
 
+use orchestrator_observe::{FailureKind, LinkFailure};
 use orchestrator_producer_rules::{
     advance::StencilUpdate,
     cursor::SetSummary,
@@ -7,7 +8,6 @@ use orchestrator_producer_rules::{
     lease::Lease,
     stencil::{ConfigDocument, InvalidDocument, Selection, Set, Stencil},
 };
-use orchestrator_supervise::{FailureKind, LinkFailure};
 
 use crate::completion::{Completion, CompletionId, CompletionState, TcnStart};
 

@@ -1,7 +1,7 @@
 //! Verbs of the console, and the text of their answers.
 
+use orchestrator_observe::NodeSnapshot;
 use orchestrator_subsystem::{Until, columns::align, until_text, verb};
-use orchestrator_supervise::NodeSnapshot;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

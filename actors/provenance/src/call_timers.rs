@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orchestrator_supervise::{Outbox, Timing, Vitals};
+use orchestrator_observe::Timing;
+use orchestrator_supervise::{Outbox, Vitals};
 
 /// Duration of one call, for statsd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_edge::amqp::Broker;
-use orchestrator_subsystem::Verbs;
+use orchestrator_subsystem::{Exports, Verbs};
 use orchestrator_supervise::{
-    ChildSpec, Exports, Factory, Limits, Mailbox, Outbox, Placement, Strategy, SupervisorSpec, inbox, mailbox,
+    ChildSpec, Factory, Limits, Mailbox, Outbox, Placement, Strategy, SupervisorSpec, inbox, mailbox,
 };
 
 use crate::{
@@ -83,7 +83,7 @@ pub(crate) fn attach(
     let client = Factory::actor(slot, move |cx| {
         Ok(RmqClient::new(route.clone(), reads.clone(), limit, statsd.clone(), cx))
     });
-    let child = ChildSpec::worker("rmq_client", client).console(verbs.console(&mailbox)).waits_for(&queries);
+    let child = ChildSpec::worker("rmq_client", client).attach(verbs.console(&mailbox)).waits_for(&queries);
     let child = samples.iter().fold(transport.transport.declare(child), ChildSpec::sends_to);
     Ok((mailbox, tree.child(child)))
 }

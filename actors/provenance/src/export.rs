@@ -3,7 +3,8 @@
 use std::{collections::VecDeque, time::Duration};
 
 use futures_util::{StreamExt, stream};
-use orchestrator_supervise::{AskError, ConsoleError, ExportPages, Exports, Outbox};
+use orchestrator_subsystem::{ConsoleError, ExportPages, Exports};
+use orchestrator_supervise::{AskError, Outbox};
 use orchestrator_text::sanitize;
 
 use crate::{

@@ -157,7 +157,7 @@ pub(crate) fn child_spec(
         client_side::attach(tree, config, workers, reads.clone(), CONSOLE_LIMIT, command::verbs())?;
     let handle = ProvenanceHandle { add: client.recipient(), ask: reads };
     let exports = export::exports(handle.ask.clone());
-    let tree = ChildSpec::supervisor("provenance", tree).exports(exports);
+    let tree = ChildSpec::supervisor("provenance", tree).attach(exports);
     Ok((tree.placement(Placement::Dedicated), handle))
 }
 

@@ -1,7 +1,7 @@
 //! Listings: rows of a store that are read in pages (CONTRACT PD16), and their arguments. Pure.
 
 use bytes::Bytes;
-use orchestrator_supervise::ConsoleError;
+use orchestrator_subsystem::ConsoleError;
 use orchestrator_text::sanitize;
 
 use crate::{

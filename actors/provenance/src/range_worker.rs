@@ -7,9 +7,8 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use orchestrator_edge::{Retries, RetryPolicy};
-use orchestrator_supervise::{
-    Child, ChildCx, Handle, Handled, Message, Outbox, StartCx, Vitals, metrics, reply,
-};
+use orchestrator_observe::metrics;
+use orchestrator_supervise::{Child, ChildCx, Handle, Handled, Message, Outbox, StartCx, Vitals, reply};
 
 use crate::{
     batch::Batch,

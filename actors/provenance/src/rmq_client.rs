@@ -17,10 +17,10 @@ use crate::{
         WaitAdded,
     },
 };
-use orchestrator_subsystem::Answered;
+use orchestrator_observe::metrics;
+use orchestrator_subsystem::{Answered, ConsoleError, ConsoleReply};
 use orchestrator_supervise::{
-    AskError, Child, ChildCx, ConsoleError, ConsoleReply, Exit, Handle, Handled, Message, Outbox, Reply,
-    StartCx, StopToken, Vitals, metrics,
+    AskError, Child, ChildCx, Exit, Handle, Handled, Message, Outbox, Reply, StartCx, StopToken, Vitals,
 };
 
 /// Time-out of a console call; the admin endpoint waits slightly longer.

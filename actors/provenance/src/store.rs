@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use orchestrator_supervise::{FailureKind, LinkFailure};
+use orchestrator_observe::{FailureKind, LinkFailure};
 
 use crate::{
     listing::{Listing, Position},

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator_subsystem::verb;
-use orchestrator_supervise::ConsoleError;
+use orchestrator_subsystem::{ConsoleError, verb};
 use orchestrator_text::sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -6,12 +6,13 @@
 
 use std::collections::HashSet;
 
+use orchestrator_observe::metrics;
 use orchestrator_queue_rules::{
     file_name::{NameClass, classify},
     tracking::Change,
 };
 use orchestrator_supervise::{
-    Child, ChildCx, Factory, Handle, Handled, MailboxSlot, Message, Outbox, StartCx, metrics,
+    Child, ChildCx, Factory, Handle, Handled, MailboxSlot, Message, Outbox, StartCx,
 };
 
 use crate::{

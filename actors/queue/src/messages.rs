@@ -5,6 +5,7 @@
 use std::{ffi::OsString, sync::Arc};
 
 use orchestrator_exchange::JobEnd;
+use orchestrator_observe::GaugeGuard;
 use orchestrator_queue_rules::{
     file_name::{FetcherFile, NameError},
     protocol::Request,
@@ -15,7 +16,7 @@ use orchestrator_queue_rules::{
     tracking::Change,
 };
 use orchestrator_queue_store::{Maintenance, Upkeep};
-use orchestrator_supervise::{GaugeGuard, PauseSpan, Reply};
+use orchestrator_supervise::{PauseSpan, Reply};
 
 /// Request of the worker socket or the console to the store. A connection has at most one
 /// [`Self::Worker`] in progress.

@@ -7,10 +7,10 @@ mod questions;
 use std::{fmt::Display, time::Duration};
 
 use orchestrator_queue_rules::storage::{Bumped, StorageError};
-use orchestrator_subsystem::{Answered, Until, Verbs, until_text};
+use orchestrator_subsystem::{Answered, ConsoleError, ConsoleReply, Until, Verbs, until_text};
 use orchestrator_supervise::{
-    Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, Durable, Factory, Fault, Handle, Handled, Outbox,
-    PauseSpan, Pending, Reply, mailbox,
+    Child, ChildCx, ChildSpec, Durable, Factory, Fault, Handle, Handled, Outbox, PauseSpan, Pending, Reply,
+    mailbox,
 };
 use orchestrator_text::sanitize;
 
@@ -141,7 +141,7 @@ impl QueueConsole {
         let console = self.clone();
         let factory = Factory::actor(slot, move |_| Ok(self.clone()));
         ChildSpec::worker("queue_console", factory)
-            .console(verbs().console(&mailbox))
+            .attach(verbs().console(&mailbox))
             .durable(&console.pause)
             .waits_for(&console.requests)
             .waits_for(&console.maintenance)

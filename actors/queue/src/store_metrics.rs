@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use orchestrator_observe::{GaugeGuard, Timing, metrics};
 use orchestrator_queue_rules::storage::{Job, UNSENT_BYTES_MAX};
-use orchestrator_supervise::{GaugeGuard, Timing, Vitals, metrics};
+use orchestrator_supervise::Vitals;
 
 metrics! {
     /// Metrics since the start of the process; they outlive restarts of the child.

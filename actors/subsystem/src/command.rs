@@ -3,7 +3,7 @@
 use std::{any::Any, future::Future, io::Write, path::PathBuf, pin::Pin};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, error::ErrorKind as ClapErrorKind};
-use orchestrator_supervise::TreeSnapshot;
+use orchestrator_observe::TreeSnapshot;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

@@ -9,7 +9,8 @@
 //! |---|---|
 //! | [`mod@subsystem`] | the trait that a crate implements |
 //! | [`mod@entry`] | schema, commands and drop-in command lines of a subsystem |
-//! | [`mod@verb`], [`mod@verbs`], [`route`], [`text`] | verbs of consoles, and the text of their answers |
+//! | [`console`], [`export`] | verbs and exports of a child in the tree |
+//! | [`mod@verb`], [`mod@verbs`], [`route`], [`text`] | declarations of verbs, text of their answers |
 //! | [`until`] | end of a pause |
 //! | [`command`] | context and errors of a command |
 //! | [`wire`] | JSON types and URLs of the admin endpoint |
@@ -24,7 +25,10 @@ pub mod actor_command;
 pub mod backup_set;
 pub mod columns;
 pub mod command;
+pub mod console;
+mod detail;
 pub mod entry;
+pub mod export;
 pub mod original;
 pub mod output;
 pub mod percent;
@@ -41,12 +45,18 @@ pub mod wire;
 #[cfg(feature = "yaml")]
 pub mod yaml;
 
-pub use orchestrator_exchange::Exchange;
+pub use orchestrator_exchange::{Exchange, HookEvent};
 
 pub use crate::{
     actor_command::ActorCommand,
     backup_set::{BackupFile, BackupKind, BackupSet},
     command::{CommandError, ConfigArguments, Context, Instance, NoCommand},
+    console::{
+        CONSOLE_TIMEOUT, Console, ConsoleCallError, ConsoleError, ConsoleReply, ConsoleVerb, Effect,
+        VerbSchemas,
+    },
+    detail::DETAIL,
+    export::{ExportPages, Exports},
     original::{Original, OriginalContext, OriginalFile},
     output::OutputFormat,
     period::Period,

@@ -4,7 +4,8 @@ use std::{error::Error, fmt, path::PathBuf};
 
 use clap::Subcommand;
 use orchestrator_exchange::Exchange;
-use orchestrator_supervise::{ChildSpec, MetricSnapshot};
+use orchestrator_observe::MetricSnapshot;
+use orchestrator_supervise::ChildSpec;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 

@@ -3,12 +3,15 @@
 //! help text.
 
 use clap::Args;
-use orchestrator_supervise::{ConsoleReply, Effect, Message, VerbSchemas};
+use orchestrator_supervise::Message;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::text;
+use crate::{
+    console::{ConsoleReply, Effect, VerbSchemas},
+    text,
+};
 
 /// Message of a verb: its arguments. The actor's `Handle` of it carries the verb out.
 pub trait Verb:
@@ -99,7 +102,7 @@ macro_rules! verb {
 
         impl $crate::Verb for $verb {
             const NAME: &'static str = $name;
-            const EFFECT: ::orchestrator_supervise::Effect = ::orchestrator_supervise::Effect::$effect;
+            const EFFECT: $crate::Effect = $crate::Effect::$effect;
             $(const EMPTY: &'static str = $empty;)?
             type Answer = $answer;
 

@@ -1,10 +1,11 @@
 //! The verbs of an actor as a list, for its console and for the command line.
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use orchestrator_supervise::{Child, ConsoleVerb, Handle, Mailbox};
+use orchestrator_supervise::{Child, Handle, Mailbox};
 
 use crate::{
     command::{CommandError, CommandFuture, Context},
+    console::{Console, ConsoleVerb},
     output::OutputFormat,
     route::{Plain, Route},
     verb::{Verb, schemas},
@@ -57,10 +58,10 @@ impl<A: Child> Verbs<A> {
         self
     }
 
-    /// Verbs of the child with this mailbox, for
-    /// [`ChildSpec::console`](orchestrator_supervise::ChildSpec::console).
-    pub fn console(self, mailbox: &Mailbox<A>) -> Vec<ConsoleVerb> {
-        self.console.into_iter().map(|verb| verb(mailbox)).collect()
+    /// Console of the child with this mailbox, for
+    /// [`ChildSpec::attach`](orchestrator_supervise::ChildSpec::attach).
+    pub fn console(self, mailbox: &Mailbox<A>) -> Console {
+        Console::new(self.console.into_iter().map(|verb| verb(mailbox)))
     }
 
     /// Commands that ask the child at `path`, see [`Route`], for

@@ -2,7 +2,7 @@
 //! [`TreeSnapshot`]. Readers must ignore unknown fields.
 
 pub use crate::actor_command::CommandArgs;
-pub use orchestrator_supervise::{
+pub use orchestrator_observe::{
     BlockerSnapshot, CrashReport, Event, EventKind, ExitSnapshot, InProgressSnapshot, LabelSnapshot,
     LinkSnapshot, MailboxSnapshot, MessageSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, NoteSnapshot,
     SampledMetric, Samples, TreeSnapshot, WaitSnapshot, WorkSnapshot,
@@ -223,6 +223,12 @@ fn encode(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use orchestrator_observe::Event;
+    use orchestrator_supervise::{
+        ChildSpec, Factory, Strategy, SupervisorSpec,
+        testing::{TestTree, eventually},
+    };
+
     use super::*;
 
     #[test]
@@ -241,5 +247,31 @@ mod tests {
     fn an_unknown_error_kind_is_read_as_unknown() {
         let body: ErrorBody = serde_json::from_str(r#"{"error":"teapot","message":"x","new":1}"#).unwrap();
         assert_eq!(body.error, ErrorKind::Unknown);
+    }
+
+    #[test]
+    fn snapshots_and_events_of_a_tree_survive_json() {
+        let task = Factory::task(|cx| async move {
+            cx.vitals.link("redis", "localhost:6379").up();
+            cx.vitals.note("a note");
+            cx.vitals.set_blocker("empty", "no input", "send some");
+            cx.stop.cancelled().await;
+            Ok(())
+        });
+        let tree = SupervisorSpec::new(Strategy::OneForOne).child(ChildSpec::worker("a", task).label("A"));
+        TestTree::run(tree, async |tree| {
+            eventually("its blocker", || tree.node("a").is_some_and(|node| node.blocker.is_some())).await;
+            let snapshot = tree.snapshot();
+            let text = serde_json::to_string(&snapshot).expect("JSON");
+            assert_eq!(serde_json::from_str::<TreeSnapshot>(&text).ok(), Some(snapshot));
+            // The JSON of an older instance has no timings.
+            let mut old = serde_json::to_value(tree.node("a")).expect("JSON");
+            old.as_object_mut().and_then(|node| node.remove("timings")).expect("timings");
+            assert_eq!(serde_json::from_value(old).ok(), tree.node("a"));
+            for event in tree.events(0) {
+                let text = serde_json::to_string(&event).expect("JSON");
+                assert_eq!(serde_json::from_str::<Event>(&text).ok(), Some(event));
+            }
+        });
     }
 }

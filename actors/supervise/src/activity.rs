@@ -7,10 +7,10 @@ use std::{
     time::Instant,
 };
 
+use orchestrator_observe::Frames;
 use parking_lot::Mutex;
 
 use crate::{
-    frames::Frames,
     guard::text,
     mailbox_stats::MailboxStats,
     sends::AllowedSends,

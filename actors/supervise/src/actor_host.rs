@@ -12,13 +12,12 @@ use actix::{
     dev::{MessageResponse, OneshotSender},
     fut::{ActorFutureExt, LocalBoxActorFuture, wrap_future},
 };
+use orchestrator_observe::{Exit, WorkGuard};
 
 use crate::{
-    Exit,
     activity::blocking,
     child::{ActorHost, Child, ChildCx, Handle, Handled, HandledKind, NextChild, NextIncarnation, Shared},
     guard::guard,
-    in_progress::WorkGuard,
     mailbox_stats::{MessageStats, Permit},
 };
 
@@ -96,9 +95,9 @@ impl<A: Child> ActorFuture<ActorHost<A>> for DrainWatch {
         _task: &mut TaskContext<'_>,
     ) -> Poll<()> {
         // The body polls a draining context again after each progress, so no waker is needed.
-        let vitals = &host.shared.vitals;
+        let state = &host.shared.child;
         // A context that waits has an answer in progress.
-        let idle = vitals.is_draining() && vitals.depth() == 0 && !ctx.waiting();
+        let idle = state.is_draining() && state.depth() == 0 && !ctx.waiting();
         if idle && host.child.as_ref().is_none_or(A::drained) {
             host.shared.set_exit(Exit::Shutdown);
             ctx.stop();
@@ -198,7 +197,7 @@ where
         envelope.stats.wait.record(waited);
         let timer = HandlingTimer {
             started: Instant::now(),
-            _work: self.shared.vitals.begin_work(envelope.stats.name),
+            _work: self.shared.child.vitals().begin_work(envelope.stats.name),
             stats: envelope.stats,
         };
         let answer = self.with(ctx, |child, cx| child.handle(envelope.message, cx));

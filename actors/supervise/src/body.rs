@@ -5,9 +5,10 @@ use std::{
     task::{Context, Poll},
 };
 
+use orchestrator_observe::Exit;
 use tokio::time::Instant;
 
-use crate::{Exit, StartCx, Vitals};
+use crate::{StartCx, child_state::ChildState};
 
 pub(crate) mod actor;
 pub(crate) mod entry;
@@ -17,7 +18,7 @@ pub(crate) mod thread;
 
 /// Arguments of a body's constructor, which runs once, on the body's arbiter.
 pub(crate) struct BodyCx {
-    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) child: Arc<ChildState>,
 }
 
 /// Result of dropping an incarnation.

@@ -47,10 +47,10 @@ impl Builder {
     }
 
     pub(crate) fn build(&mut self, spec: ChildSpec, cx: ChildContext) -> Entry {
-        let vitals = self.tree.new_vitals(&cx.path);
-        spec.reference.iter().for_each(|reference| reference.set(&vitals));
+        let state = self.tree.new_child(&cx.path);
+        spec.reference.iter().for_each(|reference| reference.set(state.vitals()));
         let sends: Arc<[_]> = cx.sends.iter().chain(&spec.sends).cloned().collect();
-        vitals.activity().allow(AllowedSends { from: cx.path.as_str().into(), sends: sends.clone() });
+        state.activity().allow(AllowedSends { from: cx.path.as_str().into(), sends: sends.clone() });
         let arbiter = match spec.placement {
             Placement::Dedicated => self.tree.arbiters().spawn(&cx.path),
             Placement::Inherit | Placement::Spread(_) => cx.arbiter.clone(),
@@ -62,16 +62,15 @@ impl Builder {
             Start::Dynamic { spec, .. } => (Some((spec.strategy, spec.limits)), "dynamic"),
         };
         let runs_on = if supervisor.is_some() { self.supervision.clone() } else { arbiter.clone() };
-        vitals.set_heartbeat(runs_on.heartbeat.clone());
+        state.set_heartbeat(runs_on.heartbeat.clone());
         let mut node = Node {
-            vitals: vitals.clone(),
+            child: state.clone(),
             label: spec.label,
             kind,
-            restart: spec.restart.name(),
+            restart: spec.restart,
             supervisor: supervisor.map(|(strategy, limits)| (strategy.name(), limits)),
             pausable: spec.pausable,
-            console: spec.console,
-            exports: spec.exports,
+            attached: spec.attached,
             durable: spec.durable,
             sends: spec.sends,
             parent: cx.commands.clone().map(|commands| (commands, cx.index)),
@@ -110,24 +109,24 @@ impl Builder {
             }
         };
         for (name, stats) in factory.mailboxes {
-            node.vitals.add_mailbox(name, stats);
+            node.child.add_mailbox(name, stats);
         }
         let shutdown = if supervisor.is_some() { Shutdown::Infinity } else { spec.shutdown };
         let runner = Runner {
             index: cx.index,
-            scope: Scope::new(vitals.activity()),
-            vitals: vitals.clone(),
+            scope: Scope::new(state.activity()),
+            child: state.clone(),
             on_restart: spec.on_restart,
             tree: self.tree.clone(),
             report: cx.report,
         };
         let (control, commands) = mpsc::unbounded_channel();
         // At the level of errors, so that every logged event has the span.
-        let span = tracing::error_span!(parent: None, "child", path = runner.vitals.path());
+        let span = tracing::error_span!(parent: None, "child", path = runner.child.path());
         runs_on.spawn(move || runner.run(factory.make, commands).instrument(span));
         self.nodes.insert(cx.path, Arc::new(node));
         let significant = spec.significant;
-        Entry { significant, ..Entry::new(cx.index, vitals, control, spec.restart, shutdown) }
+        Entry { significant, ..Entry::new(cx.index, state, control, spec.restart, shutdown) }
     }
 
     fn spread(&self, path: &str, placement: Placement, own: &MonitoredArbiter) -> Vec<MonitoredArbiter> {
@@ -150,12 +149,12 @@ impl Builder {
         (children, sends): (Vec<(ChildSpec, MonitoredArbiter)>, Arc<[DeclaredSend]>),
         dynamic: Option<(ChildrenSlot, MonitoredArbiter)>,
     ) -> Factory {
-        let vitals = node.vitals.clone();
+        let own = node.child.clone();
         let (report, reports) = mpsc::unbounded_channel();
         let (command_sender, commands) = mpsc::unbounded_channel();
         let mut entries = Vec::with_capacity(children.len());
         for (index, (child, arbiter)) in children.into_iter().enumerate() {
-            let path = format!("{}/{}", vitals.path(), child.id);
+            let path = format!("{}/{}", own.path(), child.id);
             node.children.lock().push(path.clone());
             let cx = ChildContext {
                 path,
@@ -169,7 +168,7 @@ impl Builder {
         }
         let dynamic = dynamic.map(|(ChildrenSlot { changes, max }, arbiter)| {
             let (tree, supervision) = (self.tree.clone(), self.supervision.clone());
-            let parent = vitals.path().to_owned();
+            let parent = own.path().to_owned();
             let build = move |index, child: ChildSpec| {
                 let path = format!("{parent}/{}", child.id);
                 let cx = ChildContext {
@@ -188,7 +187,7 @@ impl Builder {
             Dynamic { changes, max, tree: self.tree.clone(), build: Box::new(build), next: entries.len() }
         });
         let parts = Parts {
-            vitals,
+            child: own,
             strategy,
             limits,
             retry,

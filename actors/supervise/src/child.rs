@@ -6,10 +6,11 @@ use actix::{
     ActorContext, Addr, AsyncContext, Context, Message,
     fut::{ActorFutureExt, LocalBoxActorFuture, wrap_future},
 };
+use orchestrator_observe::{Exit, Fault, Vitals};
 use parking_lot::Mutex;
 
 use crate::{
-    Exit, Fault, Vitals,
+    child_state::ChildState,
     mailbox_stats::MailboxStats,
     reply::{Pending, Reply, reply},
 };
@@ -77,14 +78,14 @@ pub struct Mailbox<A: Child> {
 
 /// State shared by host and runner.
 pub(crate) struct Shared<A: Child> {
-    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) child: Arc<ChildState>,
     pub(crate) mailbox: Mailbox<A>,
     exit: Mutex<Option<Exit>>,
 }
 
 impl<A: Child> Shared<A> {
-    pub(crate) fn new(vitals: Arc<Vitals>, mailbox: Mailbox<A>) -> Arc<Self> {
-        Arc::new(Self { vitals, mailbox, exit: Mutex::new(None) })
+    pub(crate) fn new(child: Arc<ChildState>, mailbox: Mailbox<A>) -> Arc<Self> {
+        Arc::new(Self { child, mailbox, exit: Mutex::new(None) })
     }
 
     /// Records the exit. The first abnormal exit stays; a normal one is overwritten.
@@ -98,7 +99,7 @@ impl<A: Child> Shared<A> {
     /// Exit that the runner will report.
     pub(crate) fn exit(&self) -> Exit {
         let exit = self.exit.lock().clone().unwrap_or(Exit::Normal);
-        if exit == Exit::Normal && self.vitals.is_draining() { Exit::Shutdown } else { exit }
+        if exit == Exit::Normal && self.child.is_draining() { Exit::Shutdown } else { exit }
     }
 
     pub(crate) fn take_exit(&self) -> Option<Exit> {
@@ -127,16 +128,21 @@ pub(crate) struct ActorHost<A: Child> {
     pub(crate) messages: u32,
 }
 
-/// Context of an actor's incarnation: timers, futures, exit and vitals.
+/// Context of an actor's incarnation: timers, futures, exit and state.
 pub struct ChildCx<'a, A: Child> {
     pub(crate) ctx: &'a mut Context<ActorHost<A>>,
     pub(crate) shared: &'a Arc<Shared<A>>,
 }
 
 impl<A: Child> ChildCx<'_, A> {
-    /// Metrics, link and state of the child.
+    /// What the child reports: metrics, link and work.
     pub fn vitals(&self) -> &Arc<Vitals> {
-        &self.shared.vitals
+        self.shared.child.vitals()
+    }
+
+    /// What the kernel knows of the child.
+    pub fn state(&self) -> &ChildState {
+        &self.shared.child
     }
 
     /// Mailbox of the child.
@@ -146,7 +152,7 @@ impl<A: Child> ChildCx<'_, A> {
 
     /// Number of this incarnation.
     pub fn incarnation(&self) -> u64 {
-        self.shared.vitals.incarnation()
+        self.shared.child.incarnation()
     }
 
     /// Ends this incarnation with [`Exit::Normal`].

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::{Link, Vitals, sends::Target};
+use orchestrator_observe::{Link, Vitals};
+
+use crate::sends::Target;
 
 /// Reference to a child, made before its specification. It names the child once the tree is built; clones
 /// name the same one.

@@ -1,6 +1,6 @@
 //! Errors of specifications and of changes of a dynamic supervisor's children.
 
-use crate::Exit;
+use orchestrator_observe::Exit;
 
 /// Error of an invalid specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

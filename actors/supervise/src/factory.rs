@@ -2,8 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
+use orchestrator_observe::Fault;
+
 use crate::{
-    Fault, StartCx,
+    StartCx,
     body::{Body, BodyCx, actor::ActorBody, task::TaskBody, thread::ThreadBody},
     child::Child,
     inbox::InboxSlot,
@@ -26,7 +28,7 @@ impl Factory {
         make: impl FnMut(&StartCx) -> Result<A, Fault> + Send + 'static,
     ) -> Self {
         let mailboxes = vec![("mailbox", slot.mailbox.stats().clone())];
-        let make = move |cx: BodyCx| Box::new(ActorBody::new(slot, make, &cx.vitals)) as Box<dyn Body>;
+        let make = move |cx: BodyCx| Box::new(ActorBody::new(slot, make, &cx.child)) as Box<dyn Body>;
         Self { make: Box::new(make), kind: "actor", mailboxes }
     }
 

@@ -5,9 +5,8 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+use orchestrator_observe::Exit;
 use orchestrator_text::sanitize;
-
-use crate::Exit;
 
 /// Calls `f`; returns a panic as exit.
 pub(crate) fn guard<T>(f: impl FnOnce() -> T) -> Result<T, Exit> {

@@ -263,12 +263,12 @@ impl<T> Inbox<T> {
             tokio::select! {
                 biased;
                 () = cx.stop.cancelled() => return self.try_recv(),
-                () = cx.vitals.wait_resumed() => {}
+                () = cx.child.wait_resumed() => {}
             }
             tokio::select! {
                 biased;
                 () = cx.stop.cancelled() => return self.try_recv(),
-                () = cx.vitals.wait_paused() => {}
+                () = cx.child.wait_paused() => {}
                 item = self.recv() => match item {
                     Some(item) => return Some(item),
                     // All senders are gone. Ending now would make the supervisor restart the child again and

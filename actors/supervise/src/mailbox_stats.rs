@@ -13,9 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use orchestrator_observe::Histogram;
 use tokio::sync::Notify;
-
-use crate::histogram::Histogram;
 
 /// Durations of one message type in one mailbox.
 #[derive(Debug)]

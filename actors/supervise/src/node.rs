@@ -1,38 +1,30 @@
 //! Entry of one child in the registry, and its snapshot.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
+use orchestrator_observe::{
+    MailboxSnapshot, MessageSnapshot, NodeSnapshot, Restart, STUCK_AFTER, State, millis,
+};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::{
-    Link, State, Timing, Vitals,
+    attached::Attached,
+    child_state::ChildState,
     command::CommandRequest,
-    console::ConsoleVerb,
-    export::Exports,
-    histogram::Histogram,
-    in_progress::STUCK_AFTER,
-    link_failure::LinkFailure,
-    link_status::LinkStatus,
     mailbox_stats::MailboxStats,
     sends::{DeclaredSend, receivers},
-    snapshot::*,
 };
 
 /// Entry of one child in the registry.
 pub(crate) struct Node {
-    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) child: Arc<ChildState>,
     pub(crate) label: Option<String>,
     pub(crate) kind: &'static str,
-    pub(crate) restart: &'static str,
+    pub(crate) restart: Restart,
     pub(crate) supervisor: Option<(&'static str, crate::Limits)>,
     pub(crate) pausable: bool,
-    /// Verbs of the console, if the child has one.
-    pub(crate) console: Arc<[ConsoleVerb]>,
-    pub(crate) exports: Option<Exports>,
+    pub(crate) attached: Attached,
     /// Names of the durable state.
     pub(crate) durable: Box<[&'static str]>,
     /// Messages that it declares.
@@ -45,88 +37,47 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn snapshot(&self, path: String, children: Vec<NodeSnapshot>) -> NodeSnapshot {
-        let vitals = &self.vitals;
-        let (in_progress, now) = (vitals.work().oldest(), Instant::now());
-        let busy = in_progress.is_some_and(|item| item.is_stuck(now));
-        let state = vitals.state();
-        let silence = vitals.arbiter_silence();
+        let (child, vitals) = (&self.child, self.child.vitals());
+        let (state, silence) = (child.state(), child.arbiter_silence());
         NodeSnapshot {
             id: path.rsplit('/').next().unwrap_or(&path).to_owned(),
             label: self.label.clone(),
             kind: self.kind.to_owned(),
             state,
-            stuck: state == State::Stuck || busy || silence > STUCK_AFTER,
+            stuck: state == State::Stuck || vitals.work_is_stuck() || silence > STUCK_AFTER,
             shown: String::new(),
-            paused_until_ms: vitals.pause().filter(|_| vitals.is_paused()).and_then(|pause| pause.until_ms),
-            restart: self.restart.to_owned(),
+            paused_until_ms: child.pause().filter(|_| child.is_paused()).and_then(|pause| pause.until_ms),
+            restart: self.restart,
             strategy: self.supervisor.map(|(strategy, _)| strategy.to_owned()),
             intensity: self.supervisor.map(|(_, limits)| limits.intensity),
             period_ms: self.supervisor.map(|(_, limits)| millis(limits.period)),
             pausable: self.pausable,
-            console: !self.console.is_empty(),
+            console: false,
             durable: self.durable.iter().map(|name| (*name).to_owned()).collect(),
             sends_to: receivers(&self.sends),
-            arbiter: vitals.arbiter_name().map(str::to_owned),
+            arbiter: child.arbiter_name().map(str::to_owned),
             arbiter_silent_ms: (silence > STUCK_AFTER).then(|| millis(silence)),
-            incarnation: vitals.incarnation(),
-            started_ms: vitals.started_ms(),
-            restarts: vitals.restarts(),
-            planned_restarts: vitals.planned_restarts(),
-            budget_left: vitals.budget_left(),
-            last_exit: vitals.last_exit(),
-            retry_in_ms: vitals.retry_in().map(millis),
-            mailboxes: vitals.mailboxes().iter().map(|(name, stats)| mailbox(name, stats)).collect(),
-            in_progress: in_progress.map(|item| InProgressSnapshot {
-                name: item.name.to_owned(),
-                for_ms: millis(now.saturating_duration_since(item.since)),
-                silent_ms: millis(item.silence(now)),
-            }),
-            waits: vitals.activity().waits().current(now),
-            link: vitals.link_state().map(|(kind, endpoint, link)| LinkSnapshot {
-                waits_ms: vitals.link_waits().map(millis),
-                ..link_snapshot(kind, endpoint, link)
-            }),
+            incarnation: child.incarnation(),
+            started_ms: child.started_ms(),
+            restarts: child.restarts(),
+            planned_restarts: child.planned_restarts(),
+            budget_left: child.budget_left(),
+            last_exit: child.last_exit(),
+            retry_in_ms: child.retry_in().map(millis),
+            mailboxes: child.mailboxes().iter().map(|(name, stats)| mailbox(name, stats)).collect(),
+            in_progress: vitals.in_progress_snapshot(),
+            waits: child.activity().waits().current(Instant::now()),
+            link: vitals.link_snapshot(),
             note: vitals.last_note(),
             blocker: vitals.blocker(),
             last_work: vitals.last_work(),
             expected_inputs: vitals.expected_inputs(),
-            metrics: vitals
-                .metrics()
-                .iter()
-                .map(|metric| MetricSnapshot {
-                    name: metric.name.to_owned(),
-                    unit: metric.unit.to_owned(),
-                    kind: metric.kind,
-                    help: metric.help,
-                    label: metric.label.as_ref().map(|(name, value)| LabelSnapshot {
-                        name: (*name).to_owned(),
-                        value: value.to_string(),
-                    }),
-                    value: metric.get(),
-                    bound: metric.bound(),
-                })
-                .collect(),
-            timings: vitals.timings().iter().map(timing).collect(),
+            metrics: vitals.metric_snapshots(),
+            timings: vitals.timing_snapshots(),
             children,
             path,
         }
     }
-}
-
-fn timing(timing: &Timing) -> TimingSnapshot {
-    let (label, value) = timing.label;
-    TimingSnapshot {
-        name: timing.name.to_owned(),
-        label: label.to_owned(),
-        value: value.to_owned(),
-        count: timing.histogram.count(),
-        us: quantiles(&timing.histogram),
-    }
-}
-
-/// p50, p95 and p99, in microseconds.
-fn quantiles(histogram: &Histogram) -> [u64; 3] {
-    [0.5, 0.95, 0.99].map(|q| histogram.quantile_us(q))
 }
 
 fn mailbox(name: &str, stats: &MailboxStats) -> MailboxSnapshot {
@@ -144,55 +95,9 @@ fn mailbox(name: &str, stats: &MailboxStats) -> MailboxSnapshot {
             .map(|stats| MessageSnapshot {
                 name: stats.name.to_owned(),
                 count: stats.wait.count(),
-                wait_us: quantiles(&stats.wait),
-                handling_us: quantiles(&stats.handling),
+                wait_us: stats.wait.quantiles_us(),
+                handling_us: stats.handling.quantiles_us(),
             })
             .collect(),
     }
-}
-
-fn link_snapshot(kind: &str, endpoint: String, link: Link) -> LinkSnapshot {
-    let mut snapshot = LinkSnapshot {
-        kind: kind.to_owned(),
-        endpoint,
-        state: LinkStatus::Idle,
-        attempts: None,
-        since_ms: None,
-        reason: None,
-        failure: None,
-        help: None,
-        retry_in_ms: None,
-        waits_ms: None,
-    };
-    let left = |at: Instant| millis(at.saturating_duration_since(Instant::now()));
-    match link {
-        Link::Idle => {}
-        Link::Connecting { attempt } => {
-            snapshot.state = LinkStatus::Connecting;
-            snapshot.attempts = Some(attempt);
-        }
-        Link::Up { since_ms } => {
-            snapshot.state = LinkStatus::Up;
-            snapshot.since_ms = Some(since_ms);
-        }
-        Link::Down { since_ms, failure: LinkFailure { reason, kind, help }, retry_at } => {
-            snapshot.state = LinkStatus::Down;
-            snapshot.since_ms = Some(since_ms);
-            snapshot.reason = Some(reason);
-            snapshot.failure = Some(kind.name().to_owned());
-            snapshot.help = help;
-            snapshot.retry_in_ms = Some(left(retry_at));
-        }
-        Link::Unanswered { since_ms, reason, retry_at } => {
-            snapshot.state = LinkStatus::Unanswered;
-            snapshot.since_ms = Some(since_ms);
-            snapshot.reason = Some(reason);
-            snapshot.retry_in_ms = retry_at.map(left);
-        }
-    }
-    snapshot
-}
-
-pub(crate) fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

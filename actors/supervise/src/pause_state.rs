@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use orchestrator_observe::now_ms;
 use serde::{Deserialize, Serialize};
-
-use crate::clock::now_ms;
 
 /// Longest sleep until a pause is looked at again: the system's clock may jump.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);

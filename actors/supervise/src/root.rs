@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
+use orchestrator_observe::Exit;
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    ChildSpec, Exit, Shutdown, SpecError, SupervisorSpec, Tree,
+    ChildSpec, Shutdown, SpecError, SupervisorSpec, Tree,
     activity::install_hook,
     build::{Builder, ChildContext},
     runner::{Control, Report, ReportKind},

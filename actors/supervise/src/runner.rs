@@ -2,15 +2,16 @@
 
 use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
+use orchestrator_observe::{EventKind, Exit, State};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Exit, OnRestart, Shutdown, StartCx, State, Tree, Vitals,
+    OnRestart, Shutdown, StartCx, Tree,
     activity::Scope,
     body::{Body, BodyCx, Kill},
+    child_state::ChildState,
     command::{Command, CommandRefusal, CommandRequest, FREEZE},
-    event::EventKind,
     guard::guard,
 };
 
@@ -54,7 +55,7 @@ pub(crate) struct Runner {
     pub(crate) index: usize,
     /// Marks the child's code, wherever this runner calls it.
     pub(crate) scope: Scope,
-    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) child: Arc<ChildState>,
     pub(crate) on_restart: OnRestart,
     pub(crate) tree: Tree,
     pub(crate) report: mpsc::UnboundedSender<Report>,
@@ -92,7 +93,7 @@ impl Runner {
         make: Box<dyn FnOnce(BodyCx) -> Box<dyn Body> + Send>,
         mut control: mpsc::UnboundedReceiver<Control>,
     ) {
-        let mut body = make(BodyCx { vitals: self.vitals.clone() });
+        let mut body = make(BodyCx { child: self.child.clone() });
         let mut next = NextStep::Idle;
         loop {
             let (incarnation, planned) = match next {
@@ -128,9 +129,9 @@ impl Runner {
     fn execute(&self, request: CommandRequest) {
         match request.command {
             Command::Pause(pause) => {
-                self.vitals.set_pause(Some(pause));
-                self.vitals.replace_state(State::Running, State::Paused);
-                self.vitals.event(EventKind::Paused);
+                self.child.set_pause(Some(pause));
+                self.child.replace_state(State::Running, State::Paused);
+                self.child.event(EventKind::Paused);
             }
             Command::Resume => self.resume(),
             _ => {}
@@ -143,9 +144,9 @@ impl Runner {
     }
 
     fn resume(&self) {
-        self.vitals.set_pause(None);
-        self.vitals.replace_state(State::Paused, State::Running);
-        self.vitals.event(EventKind::Resumed);
+        self.child.set_pause(None);
+        self.child.replace_state(State::Paused, State::Running);
+        self.child.event(EventKind::Resumed);
     }
 
     /// Runs one incarnation from start to end.
@@ -157,15 +158,16 @@ impl Runner {
         planned: bool,
     ) -> NextStep {
         if incarnation > 1 && self.on_restart == OnRestart::Purge {
-            self.vitals.purge();
+            self.child.purge();
         }
-        self.vitals.begin(incarnation, planned);
+        self.child.begin(incarnation, planned);
         let stop = CancellationToken::new();
         // However the incarnation ends, a thread that is left behind is asked to stop.
         let _stop_at_end = stop.clone().drop_guard();
         let cx = StartCx {
             index: self.index,
-            vitals: self.vitals.clone(),
+            vitals: self.child.vitals().clone(),
+            child: self.child.clone(),
             stop: stop.clone(),
             incarnation,
             planned,
@@ -183,7 +185,7 @@ impl Runner {
             IncarnationEnd::ThreadLeftBehind => {
                 self.finish(incarnation, Exit::Killed, State::Stuck);
                 let next = self.wait_for_thread(body, control).await;
-                self.vitals.set_state(State::Stopped);
+                self.child.set_state(State::Stopped);
                 self.send_report(incarnation, ReportKind::ThreadEnded);
                 next
             }
@@ -221,10 +223,10 @@ impl Runner {
 
     fn finish(&self, incarnation: u64, exit: Exit, state: State) {
         match &exit {
-            Exit::Normal | Exit::Shutdown => tracing::debug!(path = self.vitals.path(), %exit, "child ended"),
-            _ => tracing::warn!(path = self.vitals.path(), %exit, "child ended"),
+            Exit::Normal | Exit::Shutdown => tracing::debug!(path = self.child.path(), %exit, "child ended"),
+            _ => tracing::warn!(path = self.child.path(), %exit, "child ended"),
         }
-        self.vitals.end(&exit, state);
+        self.child.end(&exit, state);
         self.send_report(incarnation, ReportKind::Exited(exit));
     }
 
@@ -248,8 +250,8 @@ impl Runner {
         loop {
             let stopping = stop.is_cancelled();
             // An incarnation that starts paused is polled until it is up.
-            let polled = !up || !self.vitals.is_paused() || body.runs_while_paused();
-            let pause = self.vitals.pause().filter(|pause| pause.until_ms.is_some());
+            let polled = !up || !self.child.is_paused() || body.runs_while_paused();
+            let pause = self.child.pause().filter(|pause| pause.until_ms.is_some());
             let step = tokio::select! {
                 biased;
                 request = control.recv() => Step::Control(request),
@@ -275,7 +277,7 @@ impl Runner {
                 }
                 Step::Deadline => {
                     deadline = None;
-                    self.vitals.report_stop_timeout();
+                    self.child.report_stop_timeout();
                     true
                 }
                 Step::PauseEnds => {
@@ -316,7 +318,7 @@ impl Runner {
 
     /// Drops the incarnation; None if `poll` returns the exit later.
     fn kill(&self, body: &mut dyn Body, stop: &CancellationToken) -> Option<IncarnationEnd> {
-        self.vitals.work().mark_lost();
+        self.child.vitals().mark_work_lost();
         // A thread cannot be dropped, only asked to stop.
         stop.cancel();
         match self.scope.run(|| body.kill(Exit::Killed)) {
@@ -329,11 +331,11 @@ impl Runner {
     /// Makes the incarnation panic: at once, or in a thread at its next work item.
     fn panic(&self, body: &mut dyn Body) -> Option<Exit> {
         let exit = self.scope.run(|| guard(|| -> () { panic!("injected panic") })).err()?;
-        self.vitals.work().mark_lost();
+        self.child.vitals().mark_work_lost();
         match self.scope.run(|| body.kill(exit.clone())) {
             Kill::Done => return Some(exit),
             Kill::UnderWay => {}
-            Kill::Impossible => self.vitals.panic_at_next_work(),
+            Kill::Impossible => self.child.vitals().panic_at_next_work(),
         }
         None
     }
@@ -347,15 +349,15 @@ impl Runner {
     }
 
     fn report_up(&self, incarnation: u64) {
-        let paused = self.vitals.is_paused();
-        self.vitals.replace_state(State::Starting, if paused { State::Paused } else { State::Running });
-        self.vitals.event(EventKind::Started { incarnation });
+        let paused = self.child.is_paused();
+        self.child.replace_state(State::Starting, if paused { State::Paused } else { State::Running });
+        self.child.event(EventKind::Started { incarnation });
         self.send_report(incarnation, ReportKind::Up);
     }
 
     fn begin_stop(&self, stop: &CancellationToken) {
-        self.vitals.set_draining();
-        self.vitals.set_state(State::Stopping);
+        self.child.set_draining();
+        self.child.set_state(State::Stopping);
         stop.cancel();
     }
 }

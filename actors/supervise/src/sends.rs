@@ -6,7 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use crate::{SpecError, is_in_branch, mailbox_stats::MailboxStats};
+use orchestrator_observe::is_in_branch;
+
+use crate::{SpecError, mailbox_stats::MailboxStats};
 
 /// Part of the text of each panic about a message that is not declared.
 pub(crate) const UNDECLARED: &str = "which it does not declare";

@@ -1,13 +1,13 @@
 //! Specifications of children and supervisors.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
+use orchestrator_observe::Restart;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    Backoff, ChildRef, ChildrenError, Durable, Factory, Limits, Restart, Strategy,
-    console::ConsoleVerb,
-    export::Exports,
+    Backoff, ChildRef, ChildrenError, Durable, Factory, Limits, Strategy,
+    attached::Attached,
     sends::{DeclaredSend, Target},
 };
 
@@ -21,8 +21,7 @@ pub struct ChildSpec {
     pub(crate) placement: Placement,
     pub(crate) on_restart: OnRestart,
     pub(crate) pausable: bool,
-    pub(crate) console: Arc<[ConsoleVerb]>,
-    pub(crate) exports: Option<Exports>,
+    pub(crate) attached: Attached,
     pub(crate) durable: Box<[&'static str]>,
     pub(crate) sends: Vec<DeclaredSend>,
     pub(crate) reference: Option<ChildRef>,
@@ -169,8 +168,7 @@ impl ChildSpec {
             placement: Placement::Inherit,
             on_restart: OnRestart::Keep,
             pausable: false,
-            console: Arc::default(),
-            exports: None,
+            attached: Attached::default(),
             durable: Box::default(),
             sends: Vec::new(),
             reference: None,
@@ -208,15 +206,12 @@ impl ChildSpec {
     pub fn pausable(self) -> Self {
         Self { pausable: true, ..self }
     }
-    /// Sets the operators' verbs under the child's path.
+    /// Attaches a value for others to find by its type, see [`Tree::attached`](crate::Tree::attached). The
+    /// first value of a type counts.
     #[must_use]
-    pub fn console(self, verbs: impl IntoIterator<Item = ConsoleVerb>) -> Self {
-        Self { console: verbs.into_iter().collect(), ..self }
-    }
-    /// Sets the exports under the child's path.
-    #[must_use]
-    pub fn exports(self, exports: Exports) -> Self {
-        Self { exports: Some(exports), ..self }
+    pub fn attach<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.attached.add(value);
+        self
     }
     /// Declares durable state, whose name the tree shows.
     #[must_use]

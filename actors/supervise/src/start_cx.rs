@@ -2,17 +2,20 @@
 
 use std::{fmt, sync::Arc};
 
+use orchestrator_observe::Vitals;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Tree, Vitals};
+use crate::{ChildState, Tree};
 
-/// Context of an incarnation: position, vitals, stop token and tree.
+/// Context of an incarnation: position, state, stop token and tree.
 #[derive(Clone)]
 pub struct StartCx {
     /// Position in a pool, otherwise 0.
     pub index: usize,
-    /// Metrics, link and state of the child.
+    /// What the child reports: metrics, link and work.
     pub vitals: Arc<Vitals>,
+    /// What the kernel knows of the child.
+    pub child: Arc<ChildState>,
     /// Cancelled when the child must stop: it handles waiting items, then ends.
     pub stop: CancellationToken,
     /// Number of this incarnation, from 1.

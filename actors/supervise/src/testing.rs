@@ -6,10 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    CrashLog, Event, EventLog, HookEvents, NodeSnapshot, Root, State, SupervisorSpec, Tree, Vitals,
-    sends::UNDECLARED,
-};
+use orchestrator_observe::{CrashLog, Event, EventLog, NodeSnapshot, State, Vitals};
+
+use crate::{ChildState, Root, SupervisorSpec, Tree, sends::UNDECLARED};
 
 /// Longest wait for a condition.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -83,7 +82,12 @@ impl TestTree {
 
 /// Creates vitals without a child, for code that only needs metrics.
 pub fn vitals(path: &str) -> Arc<Vitals> {
-    Vitals::new(path, EventLog::default(), CrashLog::default(), HookEvents::default(), Duration::MAX)
+    child(path).vitals().clone()
+}
+
+/// Creates the state of a child that no tree has.
+pub fn child(path: &str) -> Arc<ChildState> {
+    ChildState::new(path, EventLog::default(), CrashLog::default(), Duration::MAX)
 }
 
 /// Waits until `condition` holds.

@@ -7,21 +7,18 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use orchestrator_observe::{
+    CrashLog, Event, EventKind, EventLog, NodeSnapshot, State, TreeSnapshot, Vitals, millis, now_ms,
+};
 use orchestrator_text::sanitize;
 use parking_lot::RwLock;
 use tokio::sync::mpsc;
 
 use crate::{
-    State, Vitals,
     arbiter::Arbiters,
-    clock::now_ms,
+    child_state::ChildState,
     command::{Command, CommandRefusal, CommandRequest},
-    crash_log::CrashLog,
-    event::{Event, EventKind, EventLog},
-    export::Exports,
-    hook_event::HookEvents,
-    node::{Node, millis},
-    snapshot::*,
+    node::Node,
 };
 
 /// Time that a command may take to have its effect.
@@ -41,7 +38,6 @@ struct Inner {
     nodes: RwLock<Nodes>,
     events: EventLog,
     crashes: CrashLog,
-    hook_events: HookEvents,
     since: Instant,
     arbiters: Arbiters,
     chaos: bool,
@@ -72,7 +68,7 @@ pub struct StateChange {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// The path names no child.
-    #[error("there is no child `{0}`: `orchestrator tree` lists them all")]
+    #[error("there is no child `{0}`: the tree lists them all")]
     NotFound(String),
     /// The child does not allow the command now; the text says why and what to do.
     #[error("{0}")]
@@ -96,7 +92,6 @@ impl Tree {
                 nodes: RwLock::default(),
                 events: EventLog::default(),
                 crashes: CrashLog::default(),
-                hook_events: HookEvents::default(),
                 since: Instant::now(),
                 arbiters: Arbiters::default(),
                 chaos,
@@ -105,9 +100,9 @@ impl Tree {
         }
     }
 
-    pub(crate) fn new_vitals(&self, path: &str) -> Arc<Vitals> {
-        let Inner { events, crashes, hook_events, link_retry_max, .. } = &*self.inner;
-        Vitals::new(path, events.clone(), crashes.clone(), hook_events.clone(), *link_retry_max)
+    pub(crate) fn new_child(&self, path: &str) -> Arc<ChildState> {
+        let Inner { events, crashes, link_retry_max, .. } = &*self.inner;
+        ChildState::new(path, events.clone(), crashes.clone(), *link_retry_max)
     }
 
     pub(crate) fn arbiters(&self) -> &Arbiters {
@@ -147,11 +142,6 @@ impl Tree {
         &self.inner.events
     }
 
-    /// Hook events that wait for their reader.
-    pub fn hook_events(&self) -> &HookEvents {
-        &self.inner.hook_events
-    }
-
     /// Log of crashes.
     pub fn crash_log(&self) -> &CrashLog {
         &self.inner.crashes
@@ -176,12 +166,29 @@ impl Tree {
         [full, below].into_iter().find(|candidate| known.contains_key(candidate))
     }
 
-    /// The vitals of the child at `path`.
-    pub fn vitals(&self, path: &str) -> Option<Arc<Vitals>> {
-        Some(self.find(&self.resolve(path)?)?.vitals.clone())
+    /// State of the child at `path`.
+    pub fn child(&self, path: &str) -> Option<Arc<ChildState>> {
+        Some(self.find(&self.resolve(path)?)?.child.clone())
     }
 
-    /// Reads vitals only, so a stuck child does not delay it.
+    /// The value of type `T` that [`ChildSpec::attach`](crate::ChildSpec::attach) has added to the child at
+    /// `path`. None if there is no such child, or it has none.
+    pub fn attached<T: Send + Sync + 'static>(&self, path: &str) -> Option<Arc<T>> {
+        self.find(&self.resolve(path)?)?.attached.get()
+    }
+
+    /// All children with a value of type `T`: their paths, in alphabetical order, and values.
+    pub fn all_attached<T: Send + Sync + 'static>(&self) -> Vec<(String, Arc<T>)> {
+        let known = self.inner.nodes.read();
+        known.iter().filter_map(|(path, node)| Some((path.clone(), node.attached.get()?))).collect()
+    }
+
+    /// What the child at `path` reports.
+    pub fn vitals(&self, path: &str) -> Option<Arc<Vitals>> {
+        Some(self.child(path)?.vitals().clone())
+    }
+
+    /// Reads what children have reported, so that a stuck one does not delay it.
     pub fn snapshot(&self) -> TreeSnapshot {
         TreeSnapshot {
             seq: self.inner.events.newest(),
@@ -211,15 +218,15 @@ impl Tree {
             return Err(CommandError::NotFound(path.to_owned()));
         };
         let Some(node) = self.find(&path) else { return Err(CommandError::NotFound(path)) };
-        let before = node.vitals.state();
+        let before = node.child.state();
         let mut record =
-            CommandRecord { vitals: &node.vitals, command, origin, outcome: SENT_UNSEEN.to_owned() };
+            CommandRecord { child: &node.child, command, origin, outcome: SENT_UNSEEN.to_owned() };
         let result = self.run_command(&path, &node, command).await;
         let acts_later = command == Command::Panic && node.kind == "thread";
         let done = if acts_later { "ok, at the next work item" } else { "ok" };
         record.outcome = result.as_ref().map_or_else(ToString::to_string, |()| done.to_owned());
         drop(record);
-        result.map(|()| StateChange { before, after: node.vitals.state(), acts_later })
+        result.map(|()| StateChange { before, after: node.child.state(), acts_later })
     }
 
     /// Requests a restart of the child at `path` with the siblings that its supervisor's strategy affects,
@@ -235,12 +242,8 @@ impl Tree {
             return Err(CommandError::NotFound(path.to_owned()));
         };
         let Some(node) = self.find(&path) else { return Err(CommandError::NotFound(path)) };
-        let mut record = CommandRecord {
-            vitals: &node.vitals,
-            command: Command::Restart,
-            origin,
-            outcome: SENT.to_owned(),
-        };
+        let mut record =
+            CommandRecord { child: &node.child, command: Command::Restart, origin, outcome: SENT.to_owned() };
         let given = self.supervisor_of(&path, &node).and_then(|(supervisor, index)| {
             let stopping = |_| CommandError::Illegal(format!("the supervisor of `{path}` is stopping"));
             supervisor.send(CommandRequest::unanswered(index, Command::Restart)).map_err(stopping)
@@ -318,7 +321,7 @@ impl Tree {
             return Err(CommandError::Illegal(text.to_owned()));
         };
         let above = path.rsplit_once('/').map_or(path, |(above, _)| above);
-        let above_state = self.find(above).map(|above| above.vitals.state());
+        let above_state = self.find(above).map(|above| above.child.state());
         if matches!(above_state, Some(State::Stopped | State::BackingOff | State::GivenUp)) {
             let text = format!("the supervisor of `{path}` does not run: start `{above}` first");
             return Err(CommandError::Illegal(text));
@@ -329,8 +332,8 @@ impl Tree {
     /// Logs a command that the child at `path` has carried out or refused by itself, and records its event.
     /// `verb` is as on a command line.
     pub fn record_command(&self, path: &str, verb: &str, origin: &Origin, outcome: &str) {
-        if let Some(vitals) = self.vitals(path) {
-            record_command(&vitals, verb, origin, outcome);
+        if let Some(child) = self.child(path) {
+            record_command(&child, verb, origin, outcome);
         }
     }
 
@@ -338,11 +341,6 @@ impl Tree {
     pub(crate) fn paths_of(&self, which: impl Fn(&str, &Node) -> bool) -> Vec<String> {
         let known = self.inner.nodes.read();
         known.iter().filter(|(path, node)| which(path, node)).map(|(path, _)| path.clone()).collect()
-    }
-
-    /// None if there is no such child, or it has none.
-    pub fn exports(&self, path: &str) -> Option<Exports> {
-        self.find(&self.resolve(path)?)?.exports.clone()
     }
 }
 
@@ -361,7 +359,7 @@ const SENT: &str = "sent";
 
 /// Logs a command and records its event when dropped, also if the caller gives up.
 struct CommandRecord<'a> {
-    vitals: &'a Vitals,
+    child: &'a ChildState,
     command: Command,
     origin: &'a Origin,
     outcome: String,
@@ -369,12 +367,12 @@ struct CommandRecord<'a> {
 
 impl Drop for CommandRecord<'_> {
     fn drop(&mut self) {
-        record_command(self.vitals, self.command.name(), self.origin, &self.outcome);
+        record_command(self.child, self.command.name(), self.origin, &self.outcome);
     }
 }
 
-fn record_command(vitals: &Vitals, verb: &str, origin: &Origin, outcome: &str) {
+fn record_command(child: &ChildState, verb: &str, origin: &Origin, outcome: &str) {
     let [verb, by, reason, outcome] = [verb, &origin.by, &origin.reason, outcome].map(sanitize);
-    tracing::info!(path = vitals.path(), verb, by, reason, outcome, "command");
-    vitals.event(EventKind::Commanded { verb, by, reason, outcome });
+    tracing::info!(path = child.path(), verb, by, reason, outcome, "command");
+    child.event(EventKind::Commanded { verb, by, reason, outcome });
 }

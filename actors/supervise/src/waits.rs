@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Instant};
 
+use orchestrator_observe::WaitSnapshot;
 use parking_lot::Mutex;
 
-use crate::{mailbox_stats::MailboxStats, snapshot::WaitSnapshot};
+use crate::mailbox_stats::MailboxStats;
 
 /// Number of targets from which a further one replaces a target without waits. Fewer are kept, so that a wait
 /// for a known target neither allocates nor counts a reference.

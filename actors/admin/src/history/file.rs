@@ -8,7 +8,7 @@ use std::{
 };
 
 use orchestrator_edge::{read_at_most, read_regular};
-use orchestrator_supervise::now_ms;
+use orchestrator_observe::now_ms;
 use sha2::{Digest, Sha256};
 
 use super::{History, LIMIT_BYTES};

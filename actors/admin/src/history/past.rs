@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use orchestrator_supervise::{LinkStatus, MailboxSnapshot, NodeSnapshot, State, TreeSnapshot};
+use orchestrator_observe::{LinkStatus, MailboxSnapshot, NodeSnapshot, TreeSnapshot};
+use orchestrator_supervise::State;
 
 use super::sample::Values;
 

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt::Write};
 
-use orchestrator_supervise::NodeSnapshot;
+use orchestrator_observe::NodeSnapshot;
 
 /// Values by path and metric at one time.
 pub(crate) type Values<'a> = HashMap<&'a str, HashMap<&'a str, i64>>;
@@ -19,7 +19,7 @@ pub(super) fn each(node: &NodeSnapshot, put: &mut dyn FnMut(&str, i64)) {
         put("link_state", link.state as i64);
     }
     if !node.mailboxes.is_empty() {
-        let sum = |value: fn(&orchestrator_supervise::MailboxSnapshot) -> u64| {
+        let sum = |value: fn(&orchestrator_observe::MailboxSnapshot) -> u64| {
             signed(node.mailboxes.iter().map(value).fold(0, u64::saturating_add))
         };
         put("mailbox_depth", sum(|mailbox| mailbox.depth as u64));

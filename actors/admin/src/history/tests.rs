@@ -1,8 +1,7 @@
 //! Tests of the history: memory limit, retention and restored values.
 
-use orchestrator_supervise::{
-    LabelSnapshot, MailboxSnapshot, MetricKind, MetricSnapshot, NodeSnapshot, State,
-};
+use orchestrator_observe::{LabelSnapshot, MailboxSnapshot, MetricKind, MetricSnapshot, NodeSnapshot};
+use orchestrator_supervise::{Restart, State};
 
 use super::*;
 
@@ -34,7 +33,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         state: State::ALL[(noise(seed, tick / 10) % 8) as usize],
         stuck: false,
         shown: String::new(),
-        restart: "permanent".to_owned(),
+        restart: Restart::Permanent,
         strategy: None,
         intensity: None,
         period_ms: None,

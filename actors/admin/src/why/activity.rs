@@ -1,6 +1,6 @@
 //! Last finished work of a branch, and the start of the time without work.
 
-use orchestrator_supervise::{NodeSnapshot, WorkSnapshot};
+use orchestrator_observe::{NodeSnapshot, WorkSnapshot};
 
 use crate::timestamp::{rfc3339, seconds};
 

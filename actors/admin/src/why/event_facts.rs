@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator_supervise::{Command, Event, EventKind, Tree, is_in_branch};
+use orchestrator_observe::{Event, EventKind, is_in_branch};
+use orchestrator_supervise::{Command, Tree};
 
 /// Age up to which exits are kept, in milliseconds.
 const EXITS_KEPT_MS: u64 = 60_000;

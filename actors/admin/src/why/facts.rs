@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator_supervise::{LinkSnapshot, NodeSnapshot, TreeSnapshot};
+use orchestrator_observe::{LinkSnapshot, NodeSnapshot, TreeSnapshot};
 
 use super::event_facts::EventFacts;
 use crate::{

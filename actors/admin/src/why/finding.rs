@@ -1,7 +1,8 @@
 //! The cause that holds up one child, with its rank.
 
+use orchestrator_observe::{ExpectedInputSnapshot, NodeSnapshot, without_root};
 use orchestrator_subsystem::{until_text, wire::Cause};
-use orchestrator_supervise::{Command, ExpectedInputSnapshot, NodeSnapshot, State, without_root};
+use orchestrator_supervise::{Command, State};
 
 use super::{event_facts::InEffect, facts::Facts};
 use crate::{

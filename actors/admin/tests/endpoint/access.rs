@@ -71,7 +71,7 @@ fn requests_over_tcp_without_a_valid_token_are_401() {
             }
         }
         assert_eq!(site.metric("refused_unauthorized"), 60);
-        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+        assert_eq!(site.tree.child("demo/source").unwrap().state().name(), "running");
         assert_eq!(audit(&site), Vec::<Value>::new(), "unauthenticated requests write no audit lines");
         assert_eq!(site.get("/livez").await.status, 200);
         assert_eq!(site.get("/readyz").await.status, 200);
@@ -103,8 +103,8 @@ fn a_viewer_may_read_and_an_operator_may_send_commands() {
             assert_eq!(status, 403, "{path}");
             assert!(message.contains("operator"), "{message}");
         }
-        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
-        assert_eq!(site.tree.vitals("admin").unwrap().incarnation(), 1);
+        assert_eq!(site.tree.child("demo/source").unwrap().state().name(), "running");
+        assert_eq!(site.tree.child("admin").unwrap().incarnation(), 1);
         assert_eq!(site.metric("refused_forbidden"), 3);
         let reply =
             with_token(&site, "POST", "/v1/actors/demo/source/stop", &bob, r#"{"reason":"why not"}"#).await;
@@ -178,8 +178,8 @@ fn a_command_that_cannot_be_audited_is_refused() {
             assert_eq!(status, 503);
             assert!(message.contains("audit.jsonl") && message.contains("was not executed"), "{message}");
         }
-        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
-        assert_eq!(site.tree.vitals("demo/store").unwrap().incarnation(), 1);
+        assert_eq!(site.tree.child("demo/source").unwrap().state().name(), "running");
+        assert_eq!(site.tree.child("demo/store").unwrap().incarnation(), 1);
         assert_eq!(site.metric("refused_unaudited"), 2);
         fs::remove_dir(&path).unwrap();
         assert_eq!(site.send_unix(&post("/v1/actors/demo/source/stop", "")).await.status, 200);

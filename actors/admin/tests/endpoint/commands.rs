@@ -1,6 +1,6 @@
 //! `POST /v1/actors/{path}/{verb}`.
 
-use orchestrator_supervise::EventKind;
+use orchestrator_observe::EventKind;
 use serde_json::json;
 
 use crate::site::{self, Site, post};
@@ -27,7 +27,7 @@ fn every_command_returns_the_state_before_and_after() {
                 json!({ "path": "test/demo/source", "verb": verb, "before": before, "after": after });
             assert_eq!(answer, expected);
         }
-        assert_eq!(site.tree.vitals("demo/source").unwrap().incarnation(), 3);
+        assert_eq!(site.tree.child("demo/source").unwrap().incarnation(), 3);
     });
 }
 
@@ -37,7 +37,7 @@ fn caller_and_reason_are_recorded() {
         post_ok(&site, "/v1/actors/demo/source/restart", r#"{"reason": " new\ndisk "}"#).await;
         let request = post("/v1/actors/demo/source/pause", r#"{"reason": "flood"}"#);
         assert_eq!(site.send_unix(&request).await.status, 200);
-        let commanded = |event: orchestrator_supervise::Event| match event.kind {
+        let commanded = |event: orchestrator_observe::Event| match event.kind {
             EventKind::Commanded { verb, by, reason, outcome } => Some([verb, by, reason, outcome]),
             _ => None,
         };
@@ -61,7 +61,7 @@ fn unknown_children_and_verbs_are_404() {
         for path in ["demo/../demo/source", "../demo/source", "%2e%2e"] {
             assert_eq!(site.post(&format!("/v1/actors/{path}/stop"), "").await.error().0, 404, "{path}");
         }
-        assert_eq!(site.tree.vitals("demo/source").unwrap().incarnation(), 1);
+        assert_eq!(site.tree.child("demo/source").unwrap().incarnation(), 1);
     });
 }
 
@@ -94,7 +94,7 @@ fn invalid_bodies_are_400() {
             let (status, message) = site.post("/v1/actors/demo/source/stop", body).await.error();
             assert_eq!(status, 400, "{body}: {message}");
         }
-        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+        assert_eq!(site.tree.child("demo/source").unwrap().state().name(), "running");
     });
 }
 
@@ -104,12 +104,12 @@ fn the_endpoint_responds_before_it_restarts_itself() {
         let seq = site.tree.event_log().newest();
         let reply = site.post("/v1/actors/admin/restart", r#"{"reason": "x"}"#).await;
         assert_eq!(reply.status, 202, "{reply:?}");
-        let started = |event: &orchestrator_supervise::Event| {
+        let started = |event: &orchestrator_observe::Event| {
             event.path == "test/admin" && event.kind == EventKind::Started { incarnation: 2 }
         };
         orchestrator_supervise::testing::event_after(&site.tree, seq, "started again", started).await;
         assert_eq!(site.get("/v1/tree").await.status, 200, "the port is the same");
         assert_eq!(site.send_unix("GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").await.status, 200);
-        assert_eq!(site.tree.vitals("admin").unwrap().last_exit().unwrap().kind, "shutdown");
+        assert_eq!(site.tree.child("admin").unwrap().last_exit().unwrap().kind, "shutdown");
     });
 }

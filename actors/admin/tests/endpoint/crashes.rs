@@ -1,7 +1,10 @@
 //! `GET /v1/crashes`: reports of panics with the events and samples before them.
 
-use orchestrator_subsystem::wire::{CrashReport, Crashes};
-use orchestrator_supervise::{AskError, ConsoleCallError, State, testing::eventually};
+use orchestrator_subsystem::{
+    Console, ConsoleCallError,
+    wire::{CrashReport, Crashes},
+};
+use orchestrator_supervise::{AskError, State, testing::eventually};
 use serde_json::json;
 
 use crate::site::{self, Site};
@@ -18,7 +21,7 @@ async fn crashes(site: &Site, path: &str) -> Vec<CrashReport> {
 /// Makes the store panic in its handler, and waits for its next incarnation.
 pub(crate) async fn panic_in_handler(site: &Site) {
     let before = site.tree.node("demo/store").unwrap().incarnation;
-    let verb = site.tree.console_verb("demo/store", "panic").unwrap();
+    let verb = Console::verb(&site.tree, "demo/store", "panic").unwrap();
     let asked = verb.call(json!({ "secret": "content" })).await;
     // The first panic of a process reads its debug information, which takes seconds on a busy machine.
     let unanswered = matches!(asked, Err(ConsoleCallError::Ask(AskError::Lost | AskError::TimedOut(_))));

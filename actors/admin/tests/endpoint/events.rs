@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator_supervise::{EVENT_LOG_CAPACITY, testing::eventually};
+use orchestrator_observe::EVENT_LOG_CAPACITY;
+use orchestrator_supervise::testing::eventually;
 use serde_json::json;
 use tokio::{
     io::AsyncWriteExt,

@@ -35,7 +35,7 @@ fn wrong_methods_are_405() {
             assert_eq!(reply.error().0, 405, "{method} {path}");
             assert_eq!(reply.header("allow"), Some(allowed), "{method} {path}");
         }
-        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+        assert_eq!(site.tree.child("demo/source").unwrap().state().name(), "running");
     });
 }
 
@@ -50,7 +50,7 @@ fn a_body_that_is_too_large_is_413() {
         let announced = "POST /v1/actors/demo/source/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n";
         let sent = format!("{announced}{}", "x".repeat(66_000));
         assert_eq!(site.send(&sent).await.error().0, 413);
-        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+        assert_eq!(site.tree.child("demo/source").unwrap().state().name(), "running");
     });
 }
 
@@ -60,7 +60,7 @@ fn an_incomplete_body_is_408() {
         let request =
             "POST /v1/actors/demo/source/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{";
         assert_eq!(site.send(request).await.error().0, 408);
-        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+        assert_eq!(site.tree.child("demo/source").unwrap().state().name(), "running");
     });
 }
 
@@ -81,7 +81,7 @@ fn pages_of_other_sites_and_rebound_names_are_403() {
             assert_eq!(reply.error().0, 403, "{headers}");
             assert_eq!(reply.header("cache-control"), Some("no-store"));
         }
-        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+        assert_eq!(site.tree.child("demo/source").unwrap().state().name(), "running");
     });
 }
 
@@ -98,7 +98,7 @@ fn requests_by_pages_of_other_sites_are_403_without_an_origin() {
                 assert_eq!(send("POST", path, from).await.error().0, 403, "{from}: {path}");
             }
         }
-        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+        assert_eq!(site.tree.child("demo/source").unwrap().state().name(), "running");
         for from in ["cross-site", "same-site"] {
             // An image of a foreign page could hold a place of the event streams.
             for path in ["/v1/events", "/v1/tree"] {
@@ -130,7 +130,7 @@ fn only_the_first_of_several_requests_is_executed() {
             assert_eq!((reply.status, reply.json()["echo"]["n"].as_i64()), (200, Some(1)), "{reply:?}");
             assert_eq!(reply.header("connection"), Some("close"));
         }
-        assert_eq!(site.tree.vitals("demo/source").unwrap().state().name(), "running");
+        assert_eq!(site.tree.child("demo/source").unwrap().state().name(), "running");
     });
 }
 

@@ -3,11 +3,14 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use orchestrator_admin::{AdminConfig, Binding, ProgramInfo, child_spec};
-use orchestrator_subsystem::wire::{ErrorBody, TreeSnapshot};
+use orchestrator_observe::{LinkReporter, MetricKind};
+use orchestrator_subsystem::{
+    Console, ConsoleError, ConsoleReply, ConsoleVerb, Effect, VerbSchemas,
+    wire::{ErrorBody, TreeSnapshot},
+};
 use orchestrator_supervise::{
-    Child, ChildCx, ChildSpec, ConsoleError, ConsoleReply, ConsoleVerb, Effect, Factory, Handle, Handled,
-    LinkReporter, Mailbox, Message, MetricKind, Placement, Strategy, SupervisorSpec, Tree, VerbSchemas,
-    mailbox, testing::TestTree,
+    Child, ChildCx, ChildSpec, Factory, Handle, Handled, Mailbox, Message, Placement, Strategy,
+    SupervisorSpec, Tree, mailbox, testing::TestTree,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -185,10 +188,14 @@ pub(crate) fn subtree() -> (Mailbox<Store>, ChildSpec) {
     });
     let brief = Factory::task(|_cx| async { Ok(()) });
     let demo = SupervisorSpec::new(Strategy::OneForOne)
-        .child(ChildSpec::worker("store", worker).placement(Placement::Dedicated).console(verbs(&store)))
+        .child(
+            ChildSpec::worker("store", worker)
+                .placement(Placement::Dedicated)
+                .attach(Console::new(verbs(&store))),
+        )
         .child(ChildSpec::worker("source", source).label("the \"tap\"").pausable())
         .child(ChildSpec::worker("brief", brief).restart(orchestrator_supervise::Restart::Transient));
-    (store, ChildSpec::supervisor("demo", demo).exports(numbers::exports()))
+    (store, ChildSpec::supervisor("demo", demo).attach(numbers::exports()))
 }
 
 pub(crate) fn tcp_address(tree: &Tree) -> SocketAddr {

@@ -3,8 +3,9 @@
 use std::{net::TcpListener, time::Duration};
 
 use orchestrator_admin::{AdminConfig, Binding, ProgramInfo, child_spec};
+use orchestrator_observe::LinkStatus;
 use orchestrator_supervise::{
-    Exit, LinkStatus, Root, Strategy, SupervisorSpec,
+    Exit, Root, Strategy, SupervisorSpec,
     testing::{TestTree, eventually},
 };
 use tokio::net::UnixStream;
@@ -61,7 +62,7 @@ fn an_optional_endpoint_retries_a_busy_port() {
         assert_eq!(reply.status, 200);
         let reply = exchange(UnixStream::connect(&socket).await.unwrap(), LIVEZ).await;
         assert_eq!(reply.status, 200, "the unix socket still works");
-        assert_eq!(tree.vitals("admin").unwrap().restarts(), 0);
+        assert_eq!(tree.child("admin").unwrap().restarts(), 0);
     });
 }
 
@@ -69,6 +70,6 @@ fn an_optional_endpoint_retries_a_busy_port() {
 fn an_endpoint_without_addresses_is_idle() {
     let config = AdminConfig { listen: String::new(), ..AdminConfig::default() };
     TestTree::run(root(&config, Binding::Required), |tree| async move {
-        assert_eq!(tree.vitals("admin").unwrap().state().name(), "running");
+        assert_eq!(tree.child("admin").unwrap().state().name(), "running");
     });
 }

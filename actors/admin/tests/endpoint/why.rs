@@ -2,10 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use orchestrator_observe::{FailureKind, LinkFailure};
 use orchestrator_subsystem::wire::{Cause, Why};
-use orchestrator_supervise::{
-    Command, FailureKind, LinkFailure, Origin, PauseSpan, State, testing::eventually,
-};
+use orchestrator_supervise::{Command, Origin, PauseSpan, State, testing::eventually};
 
 use crate::site::{self, Block, Site};
 

@@ -11,7 +11,8 @@ use orchestrator_catalog_rules::{
     rows::{Row, key},
     template::Variables,
 };
-use orchestrator_supervise::{DETAIL, StopToken};
+use orchestrator_subsystem::DETAIL;
+use orchestrator_supervise::StopToken;
 use orchestrator_text::sanitize;
 use tokio::time::Instant;
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use orchestrator_supervise::LinkFailure;
+use orchestrator_observe::LinkFailure;
 use tokio::time::Instant;
 
 use crate::service::AFTER_ABORT;

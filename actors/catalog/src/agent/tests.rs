@@ -9,6 +9,7 @@ mod table;
 use std::{cell::RefCell, collections::BTreeMap, pin::Pin, rc::Rc, time::Duration};
 
 use orchestrator_catalog_rules::rows::Row;
+use orchestrator_exchange::HookEvents;
 use orchestrator_supervise::{StopToken, testing};
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::LocalSet};
@@ -94,8 +95,13 @@ impl Fixture {
             grace: Duration::from_secs(20),
         };
         let status = self.statuses.borrow_mut().entry(name.to_owned()).or_default().clone();
-        let reporter =
-            StatusReporter::new(name, &"http://catalog".into(), &status, &testing::vitals("catalog/test"));
+        let reporter = StatusReporter::new(
+            name,
+            &"http://catalog".into(),
+            &status,
+            &testing::child("catalog/test"),
+            &HookEvents::default(),
+        );
         let agent = Agent::new(&config, rule, context, handler.clone(), reporter, Duration::MAX);
         let agent = agent.planner(planner);
         let run = agent.run(self.triggers.subscribe(), self.stop.clone(), self.retire.clone());

@@ -16,7 +16,8 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use orchestrator_supervise::{ChildSpec, LinkFailure, Shutdown};
+use orchestrator_observe::LinkFailure;
+use orchestrator_supervise::{ChildSpec, Shutdown};
 use tokio::sync::watch;
 
 pub(crate) use self::endpoint::{CatalogEndpoint, Timeouts};

@@ -14,7 +14,8 @@ use orchestrator_edge::{
     LinkState, PeerError, Reconnecting, RetryPolicy,
     amqp::{Broker, Deliveries, Session, connection_lost, with_timeout},
 };
-use orchestrator_supervise::{ChildSpec, Factory, StartCx, metrics};
+use orchestrator_observe::metrics;
+use orchestrator_supervise::{ChildSpec, Factory, StartCx};
 use tokio::sync::watch;
 
 /// Exchange that the server publishes to.

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
-use orchestrator_subsystem::{Answered, Until, Verbs, route::Each};
-use orchestrator_supervise::{
-    ChildCx, ChildSpec, Command, ConsoleError, ConsoleReply, Handle, Handled, Origin, State, Vitals,
-};
+use orchestrator_subsystem::{Answered, ConsoleError, ConsoleReply, Until, Verbs, route::Each};
+use orchestrator_supervise::{ChildCx, ChildSpec, ChildState, Command, Handle, Handled, Origin, State};
 use orchestrator_text::sanitize;
 
 use super::CatalogPoller;
@@ -30,23 +28,22 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
     fn statuses(&self) -> BTreeMap<String, RuleStatus> {
         let mut statuses = self.rules.statuses();
         for (name, status) in &mut statuses {
-            let Some(vitals) = self.cx.tree.vitals(&self.path(&ChildSpec::id_of(name))) else { continue };
-            if matches!(vitals.state(), State::Stopped | State::BackingOff) {
-                let reason = vitals.last_exit().map(|last| last.reason);
-                *status =
-                    RuleStatus { phase: vitals.state().name().into(), reason, ..std::mem::take(status) };
+            let Some(child) = self.cx.tree.child(&self.path(&ChildSpec::id_of(name))) else { continue };
+            if matches!(child.state(), State::Stopped | State::BackingOff) {
+                let reason = child.last_exit().map(|last| last.reason);
+                *status = RuleStatus { phase: child.state().name().into(), reason, ..std::mem::take(status) };
                 (status.in_progress, status.working) = (0, 0);
             }
         }
         statuses
     }
 
-    fn child_is(&self, rule: &str, predicate: impl Fn(&Vitals) -> bool) -> bool {
-        self.cx.tree.vitals(&self.path(&ChildSpec::id_of(rule))).is_some_and(|vitals| predicate(&vitals))
+    fn child_is(&self, rule: &str, predicate: impl Fn(&ChildState) -> bool) -> bool {
+        self.cx.tree.child(&self.path(&ChildSpec::id_of(rule))).is_some_and(|child| predicate(&child))
     }
 
     fn paused(&self) -> Vec<String> {
-        self.rules.names().into_iter().filter(|rule| self.child_is(rule, Vitals::is_paused)).collect()
+        self.rules.names().into_iter().filter(|rule| self.child_is(rule, ChildState::is_paused)).collect()
     }
 
     /// Checks that there is a rule `name`.
@@ -85,10 +82,10 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
 
     fn run_once(&self, RunOnce { rule }: RunOnce) -> Answered<RunOnce> {
         self.check_rule(&rule)?;
-        if self.child_is(&rule, Vitals::is_paused) {
+        if self.child_is(&rule, ChildState::is_paused) {
             return Err(ConsoleError::Refused(format!("{rule} is paused: resume it first")));
         }
-        if self.child_is(&rule, |vitals| vitals.state() == State::Stopped) {
+        if self.child_is(&rule, |child| child.state() == State::Stopped) {
             return Err(ConsoleError::Refused(format!("{rule} does not run: start it first")));
         }
         let before = self.rules.statuses().remove(&rule).unwrap_or_default();

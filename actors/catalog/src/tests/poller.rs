@@ -1,9 +1,10 @@
 //! The poller in a supervision tree: rules, and panics.
 
-use orchestrator_exchange::{JobEnd, JobFinished, JobQueue};
+use orchestrator_exchange::{Exchange, JobEnd, JobFinished, JobQueue};
 use orchestrator_harness::Ermrest;
+use orchestrator_observe::NodeSnapshot;
 use orchestrator_supervise::{
-    Command, NodeSnapshot, Origin, State, Strategy, SupervisorSpec,
+    Command, Origin, State, Strategy, SupervisorSpec,
     testing::{TestTree, eventually},
 };
 use serde_json::{Value, json};
@@ -24,7 +25,8 @@ fn complete(server: &Ermrest) -> usize {
 
 /// Specification of a tree with one catalog.
 fn tree(config: &CatalogConfig, queue: Option<&JobQueue>) -> SupervisorSpec {
-    let catalogs = child_spec(std::slice::from_ref(config), queue, &mut RuleReloader::default());
+    let exchange = Exchange { jobs: queue.cloned(), ..Exchange::default() };
+    let catalogs = child_spec(std::slice::from_ref(config), &exchange, &mut RuleReloader::default());
     SupervisorSpec::new(Strategy::OneForOne).child(catalogs.expect("a catalog"))
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use orchestrator_supervise::{FailureKind, LinkFailure, LinkReporter};
+use orchestrator_observe::{FailureKind, LinkFailure, LinkReporter};
 use orchestrator_text::sanitize;
 
 /// Kind of requests that an alarm blocks, at the link.

@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use orchestrator_supervise::{GaugeGuard, Metric};
+use orchestrator_observe::{GaugeGuard, Metric};
 
 use super::nesting::{flatten, flatten_content};
 

@@ -16,7 +16,7 @@ use std::{
 use async_rs::{Runtime, Tokio, traits::Reactor, util::RuntimeParts};
 use futures_util::{AsyncRead, AsyncWrite, Stream};
 use lapin::{AsyncTcpStream, Connection, ConnectionProperties, uri::AMQPUri};
-use orchestrator_supervise::LinkRequest;
+use orchestrator_observe::LinkRequest;
 use tokio::time::{Sleep, sleep};
 use tokio_util::{
     compat::{Compat, TokioAsyncReadCompatExt},

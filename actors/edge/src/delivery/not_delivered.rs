@@ -1,6 +1,6 @@
 //! Failed delivery.
 
-use orchestrator_supervise::LinkFailure;
+use orchestrator_observe::LinkFailure;
 
 use crate::PeerError;
 

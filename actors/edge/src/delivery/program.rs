@@ -3,7 +3,7 @@
 
 use std::{process::Stdio, time::Duration};
 
-use orchestrator_supervise::{FailureKind, LinkFailure};
+use orchestrator_observe::{FailureKind, LinkFailure};
 use orchestrator_text::sanitize_to;
 use tokio::process::Command;
 

@@ -6,7 +6,7 @@ use hyper::{
     StatusCode,
     header::{HeaderMap, HeaderValue},
 };
-use orchestrator_supervise::{FailureKind, LinkFailure};
+use orchestrator_observe::{FailureKind, LinkFailure};
 use orchestrator_text::sanitize_to;
 
 use super::{Document, ReceiverSettings, not_delivered::NotDelivered};

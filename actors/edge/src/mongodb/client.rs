@@ -14,7 +14,7 @@ use mongodb::{
     raw_batch_cursor::{RawBatch, RawBatchCursor},
 };
 
-use orchestrator_supervise::{LinkReporter, UNANSWERED};
+use orchestrator_observe::{LinkReporter, UNANSWERED};
 
 use super::{address, driver::Driver, peer_error, servers::Servers};
 use crate::PeerError;

@@ -9,7 +9,7 @@ use mongodb::{
     event::{EventHandler, sdam::SdamEvent},
     options::{ClientOptions, ServerAddress},
 };
-use orchestrator_supervise::LinkReporter;
+use orchestrator_observe::LinkReporter;
 use orchestrator_text::sanitize;
 use parking_lot::Mutex;
 use tokio::sync::Notify;

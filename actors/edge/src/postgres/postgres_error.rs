@@ -2,7 +2,7 @@
 
 use std::{error::Error as _, io};
 
-use orchestrator_supervise::{FailureKind, LinkFailure};
+use orchestrator_observe::{FailureKind, LinkFailure};
 use orchestrator_text::sanitize;
 use tokio_postgres::{
     Error,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orchestrator_supervise::{FailureKind, LinkFailure};
+use orchestrator_observe::{FailureKind, LinkFailure};
 use rusqlite::{Error, ErrorCode};
 
 use crate::{

@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 pub use self::error::OutboxError;
 pub(crate) use self::hook_queue::HookQueue;
 use self::store::Store;
+
 use crate::messages::OutboxRequest;
 use orchestrator_edge::{LinkState, RetryPolicy};
-use orchestrator_supervise::{Factory, Fault, InboxSlot, StartCx, metrics};
+use orchestrator_observe::metrics;
+use orchestrator_supervise::{Factory, Fault, InboxSlot, StartCx};
 
 metrics! {
     /// Metrics of the outbox.

@@ -15,7 +15,8 @@ use std::{
 use jiff::Timestamp;
 use orchestrator_edge::{is_full, report_full};
 use orchestrator_ingester_protocols::cbors;
-use orchestrator_supervise::{Factory, Fault, InboxSlot, Metric, Outbox, Reply, StartCx, metrics};
+use orchestrator_observe::{Metric, metrics};
+use orchestrator_supervise::{Factory, Fault, InboxSlot, Outbox, Reply, StartCx};
 use orchestrator_text::sanitize_to;
 use tokio::sync::Notify;
 

@@ -8,7 +8,8 @@ use std::{io, path::Path};
 use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use orchestrator_edge::{LinkState, Reconnecting, RetryPolicy, file_failure, timed};
 use orchestrator_exchange::{JobEnd, JobOffered, JobQueue};
-use orchestrator_supervise::{Factory, Fault, Inbox, InboxSlot, LinkFailure, Reply, StartCx, metrics};
+use orchestrator_observe::{LinkFailure, metrics};
+use orchestrator_supervise::{Factory, Fault, Inbox, InboxSlot, Reply, StartCx};
 use orchestrator_text::sanitize;
 use uuid::Uuid;
 

@@ -93,7 +93,7 @@ mod tests {
         TestTree::run(tree, |tree| async move {
             let is_refused = || {
                 let link = tree.node("redis").and_then(|node| node.link);
-                link.is_some_and(|link| link.state == orchestrator_supervise::LinkStatus::Down)
+                link.is_some_and(|link| link.state == orchestrator_observe::LinkStatus::Down)
             };
             eventually("the read is refused", is_refused).await;
             assert_eq!(redis.text("dranspose:ingester:i:config"), None);

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use orchestrator_edge::PeerError;
-use orchestrator_supervise::{AskError, ChildRef, DETAIL, Durable, DurableView, Outbox, Recipient, reply};
+use orchestrator_subsystem::DETAIL;
+use orchestrator_supervise::{AskError, ChildRef, Durable, DurableView, Outbox, Recipient, reply};
 use orchestrator_text::sanitize;
 use tokio::time::timeout;
 use uuid::Uuid;

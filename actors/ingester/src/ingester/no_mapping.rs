@@ -1,6 +1,7 @@
 //! Report of an ingester without a mapping.
 
-use orchestrator_supervise::{Link, Vitals};
+use orchestrator_observe::Link;
+use orchestrator_supervise::Vitals;
 
 use super::Ingester;
 use crate::edge::redis::UPDATES_KEY;

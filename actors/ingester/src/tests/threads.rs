@@ -9,7 +9,8 @@ use std::{
 };
 
 use orchestrator_harness::{free_port, own_process};
-use orchestrator_supervise::{Command, NodeSnapshot, Origin, State, testing::eventually};
+use orchestrator_observe::NodeSnapshot;
+use orchestrator_supervise::{Command, Origin, State, testing::eventually};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::{

@@ -12,9 +12,10 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use orchestrator_harness::{Controller, Redis};
+use orchestrator_observe::LinkStatus;
 use orchestrator_subsystem::Address;
 use orchestrator_supervise::{
-    Limits, LinkStatus, Strategy, SupervisorSpec, Tree,
+    Limits, Strategy, SupervisorSpec, Tree,
     testing::{TestTree, eventually},
 };
 use serde_json::Value;

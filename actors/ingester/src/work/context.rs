@@ -1,6 +1,7 @@
 //! Handles and counters of Work.
 
-use orchestrator_supervise::{Durable, DurableView, Recipient, metrics};
+use orchestrator_observe::metrics;
+use orchestrator_supervise::{Durable, DurableView, Recipient};
 
 use crate::{
     config::{DumpOverflow, OnGap},

@@ -4,7 +4,8 @@
 use std::{cmp::Ordering, collections::VecDeque, sync::Arc, time::Instant, vec};
 
 use jiff::Timestamp;
-use orchestrator_supervise::{DETAIL, Reply};
+use orchestrator_subsystem::DETAIL;
+use orchestrator_supervise::Reply;
 
 use super::{
     active_stream::ActiveStream,

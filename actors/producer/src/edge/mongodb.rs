@@ -11,6 +11,7 @@ mod lease;
 mod session;
 
 use mongodb::bson::{Bson, Document, RawDocument, doc};
+use orchestrator_observe::{FailureKind, LinkFailure, LinkReporter};
 use orchestrator_producer_rules::{
     advance::StencilUpdate,
     cursor::SetSummary,
@@ -18,7 +19,6 @@ use orchestrator_producer_rules::{
     lease::Lease,
     stencil::{ConfigDocument, InvalidDocument, Selection, Set, Stencil},
 };
-use orchestrator_supervise::{FailureKind, LinkFailure, LinkReporter};
 
 use crate::{
     completion::{Completion, CompletionId, CompletionState, TcnStart},

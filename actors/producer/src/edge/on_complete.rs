@@ -4,9 +4,8 @@
 //! A failing receiver delays later completions, and never the work on the next TCN.
 
 use orchestrator_edge::delivery::{Courier, Document, Receiver};
-use orchestrator_supervise::{
-    ChildSpec, Factory, Inbox, InboxSlot, Outbox, Shutdown, StartCx, inbox, metrics,
-};
+use orchestrator_observe::metrics;
+use orchestrator_supervise::{ChildSpec, Factory, Inbox, InboxSlot, Outbox, Shutdown, StartCx, inbox};
 
 use crate::{
     completion::{Delivery, WAITING_MAX},

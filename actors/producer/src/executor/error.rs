@@ -1,6 +1,6 @@
 //! Errors of an action.
 
-use orchestrator_supervise::LinkFailure;
+use orchestrator_observe::LinkFailure;
 
 use crate::environment::{Peer, Stopped};
 

@@ -2,7 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-use orchestrator_supervise::DETAIL;
+use orchestrator_subsystem::DETAIL;
 
 use super::{
     Executor,

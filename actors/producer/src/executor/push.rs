@@ -1,6 +1,6 @@
 //! Pushing of one stencil: in chunks, each recorded in the cursor before the next one is pushed.
 
-use orchestrator_supervise::DETAIL;
+use orchestrator_subsystem::DETAIL;
 
 use super::{
     Executor,

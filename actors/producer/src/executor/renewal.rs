@@ -3,7 +3,7 @@
 use std::{cell::Cell, future::Future, pin::pin, time::Duration};
 
 use futures_util::future::{Either, select};
-use orchestrator_supervise::LinkFailure;
+use orchestrator_observe::LinkFailure;
 
 use super::error::ActionError;
 use orchestrator_producer_rules::lease::HeldLease;

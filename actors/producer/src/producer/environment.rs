@@ -8,7 +8,8 @@ use std::{
 };
 
 use orchestrator_edge::{LinkState, Retries, RetryPolicy};
-use orchestrator_supervise::{Durable, LinkFailure, LinkReporter, StartCx, StopToken, Vitals, metrics};
+use orchestrator_observe::{LinkFailure, LinkReporter, metrics};
+use orchestrator_supervise::{Durable, StartCx, StopToken, Vitals};
 use orchestrator_text::sanitize;
 
 use orchestrator_producer_rules::{

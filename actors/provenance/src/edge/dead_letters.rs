@@ -4,7 +4,8 @@
 use std::{path::Path, time::SystemTime};
 
 use orchestrator_edge::{DatabaseFiles, LinkState, Reconnecting, RetryPolicy, check_database_files, timed};
-use orchestrator_supervise::{Factory, Fault, Inbox, InboxSlot, Metric, MetricKind, StartCx};
+use orchestrator_observe::{Metric, MetricKind};
+use orchestrator_supervise::{Factory, Fault, Inbox, InboxSlot, StartCx};
 use rusqlite::Connection;
 
 use super::sqlite::{explain, identity_error};

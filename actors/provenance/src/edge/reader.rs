@@ -1,7 +1,8 @@
 //! The reader: answers queries through a store of its own.
 
 use orchestrator_edge::{LinkState, Reconnecting};
-use orchestrator_supervise::{Fault, Inbox, InboxSlot, Metric, MetricKind, StartCx};
+use orchestrator_observe::{Metric, MetricKind};
+use orchestrator_supervise::{Fault, Inbox, InboxSlot, StartCx};
 
 use crate::{
     edge::unless_stopped,

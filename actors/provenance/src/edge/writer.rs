@@ -8,7 +8,8 @@ use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use futures_util::{FutureExt, future::try_join_all};
 use orchestrator_edge::{LinkState, RetryPolicy};
-use orchestrator_supervise::{Fault, Inbox, InboxSlot, LinkFailure, StartCx, metrics};
+use orchestrator_observe::{LinkFailure, metrics};
+use orchestrator_supervise::{Fault, Inbox, InboxSlot, StartCx};
 use tokio::{
     sync::Mutex,
     task::yield_now,

@@ -1,8 +1,9 @@
 //! Errors of the server as those of a storage.
 
 use orchestrator_edge::postgres::{PostgresError, SqlState};
+use orchestrator_observe::{FailureKind, LinkFailure};
 use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
-use orchestrator_supervise::{FailureKind, Fault, LinkFailure};
+use orchestrator_supervise::Fault;
 
 /// SQLSTATE of a transaction of a process whose instance another one has taken.
 const INSTANCE_TAKEN: &str = "OQ001";

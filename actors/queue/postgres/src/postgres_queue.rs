@@ -3,6 +3,7 @@
 use std::{panic::resume_unwind, thread, time::Duration};
 
 use orchestrator_edge::{LinkState, RetryPolicy};
+use orchestrator_observe::LinkFailure;
 use orchestrator_queue_rules::{
     listing::Listing,
     storage::{Questions as _, StorageError},
@@ -12,7 +13,7 @@ use orchestrator_queue_store::{
     migration::{Source, Target},
 };
 use orchestrator_subsystem::{BackupKind, BackupSet};
-use orchestrator_supervise::{ChildSpec, Factory, LinkFailure, PauseSpan, StartCx, StopToken};
+use orchestrator_supervise::{ChildSpec, Factory, PauseSpan, StartCx, StopToken};
 
 use crate::{
     InstanceConfig, OwnIncarnation, PostgresInspector, PostgresSource, PostgresTarget,

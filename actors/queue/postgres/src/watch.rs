@@ -16,9 +16,10 @@ use std::{
 };
 
 use orchestrator_edge::postgres::SessionSettings;
+use orchestrator_observe::metrics;
 use orchestrator_queue_rules::storage::{StorageError, Waiting};
 use orchestrator_queue_store::{LastRequest, unix_time};
-use orchestrator_supervise::{Fault, StartCx, Vitals, block_on, metrics};
+use orchestrator_supervise::{Fault, StartCx, Vitals, block_on};
 use parking_lot::Mutex;
 
 use self::{finding::Finding, lock_waits::LockWaits, vacuum_holders::VacuumHolders};

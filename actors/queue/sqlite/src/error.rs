@@ -1,8 +1,9 @@
 //! Errors of SQLite and of the files of a database.
 
 use orchestrator_edge::{FileReplaced, file_failure, sqlite};
+use orchestrator_observe::{FailureKind, LinkFailure};
 use orchestrator_queue_rules::storage::{StorageError, StorageErrorKind};
-use orchestrator_supervise::{FailureKind, Fault, LinkFailure};
+use orchestrator_supervise::Fault;
 use rusqlite::ErrorCode;
 use std::{io, path::Path};
 

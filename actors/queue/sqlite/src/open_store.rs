@@ -10,12 +10,13 @@ use std::{
 };
 
 use orchestrator_edge::{FileReplaced, LinkState};
+use orchestrator_observe::metrics;
 use orchestrator_queue_rules::{
     storage::{Storage, StorageError, StorageErrorKind, Waiting},
     unserved::Unserved,
 };
 use orchestrator_queue_store::{OpenStore, Stopped, Upkeep, Wiring, unix_time};
-use orchestrator_supervise::{StartCx, metrics};
+use orchestrator_supervise::StartCx;
 
 use crate::{
     CheckpointMode, SqliteQueue, SqliteStore,

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use orchestrator_edge::{LinkState, RetryPolicy, sqlite as copies};
+use orchestrator_observe::LinkFailure;
 use orchestrator_queue_rules::{
     listing::Listing,
     storage::{Questions as _, StorageError, StorageErrorKind},
@@ -13,7 +14,7 @@ use orchestrator_queue_store::{
     unix_time,
 };
 use orchestrator_subsystem::{BackupKind, BackupSet};
-use orchestrator_supervise::{Fault, LinkFailure, PauseSpan, StartCx, StopToken};
+use orchestrator_supervise::{Fault, PauseSpan, StartCx, StopToken};
 
 use crate::{
     Inspector, OnCorrupt, Options, SqliteSource, SqliteStore, SqliteTarget, corrupt::set_aside,

@@ -3,7 +3,8 @@
 use std::{io, path::PathBuf};
 
 use orchestrator_edge::file_failure;
-use orchestrator_supervise::{FailureKind, Fault, LinkFailure};
+use orchestrator_observe::{FailureKind, LinkFailure};
+use orchestrator_supervise::Fault;
 
 /// Error that does not pass with time. Temporary errors are shown as link state instead.
 #[derive(Debug, thiserror::Error)]

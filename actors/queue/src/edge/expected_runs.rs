@@ -2,8 +2,9 @@
 
 use std::{path::Path, time::Duration};
 
+use orchestrator_observe::ExpectedInput;
 use orchestrator_queue_rules::storage::glob;
-use orchestrator_supervise::{ExpectedInput, Vitals};
+use orchestrator_supervise::Vitals;
 
 use crate::config::ExpectedFetcher;
 

@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use orchestrator_observe::metrics;
 use orchestrator_queue_rules::storage::{Sample, StorageError};
 use orchestrator_queue_store::unix_time;
-use orchestrator_supervise::{Vitals, metrics};
+use orchestrator_supervise::Vitals;
 
 /// Minimum interval of the counts.
 const INTERVAL: Duration = Duration::from_secs(15);

@@ -18,8 +18,9 @@ use std::{
 use futures_util::{StreamExt, stream::ReadyChunks};
 use inotify::{EventMask, EventOwned, EventStream, Inotify, WatchMask};
 use orchestrator_edge::{LinkState, RetryPolicy, file_failure, shell_word};
+use orchestrator_observe::{FailureKind, LinkFailure};
 use orchestrator_queue_rules::tracking::Change;
-use orchestrator_supervise::{Factory, FailureKind, LinkFailure, Mailbox, StartCx, Vitals};
+use orchestrator_supervise::{ChildState, Factory, Mailbox, StartCx};
 use rustix::io::Errno;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -58,7 +59,7 @@ pub(crate) fn factory(input_dir: PathBuf, watcher: Mailbox<FetcherWatcher>) -> F
             link: LinkState::new(&cx, "inotify", input_dir.display().to_string(), RETRY),
             input_dir: input_dir.clone(),
             watcher: watcher.clone(),
-            vitals: cx.vitals.clone(),
+            child: cx.child.clone(),
         };
         async move {
             tokio::select! {
@@ -75,7 +76,7 @@ struct Edge {
     input_dir: PathBuf,
     watcher: Mailbox<FetcherWatcher>,
     link: LinkState,
-    vitals: Arc<Vitals>,
+    child: Arc<ChildState>,
 }
 
 impl Edge {
@@ -157,8 +158,8 @@ impl Edge {
 
     async fn send(&self, notice: DirectoryNotice) {
         // While paused, events wait in the kernel; after an overflow the rescan replaces them.
-        if self.vitals.is_paused() {
-            self.vitals.wait_resumed().await;
+        if self.child.is_paused() {
+            self.child.wait_resumed().await;
         }
         // Waits for room; refused only when the process ends.
         let _ = self.watcher.send(notice).await;

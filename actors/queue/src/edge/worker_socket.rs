@@ -15,9 +15,10 @@ use std::{
 };
 
 use orchestrator_edge::{ConnectionEvent, ConnectionSlots, LinkState, RetryPolicy, SocketAccess};
+use orchestrator_observe::{LinkFailure, Metric, metrics};
 use orchestrator_queue_rules::protocol::ProtocolError;
 use orchestrator_queue_store::LastRequest;
-use orchestrator_supervise::{Factory, Fault, LinkFailure, Metric, Outbox, StartCx, StopToken, metrics};
+use orchestrator_supervise::{Factory, Fault, Outbox, StartCx, StopToken};
 use tokio::{
     net::UnixStream,
     time::{MissedTickBehavior, interval},
@@ -52,7 +53,7 @@ pub(crate) fn factory(
         async move {
             let link = LinkState::new(&cx, "unix socket", path.display().to_string(), RetryPolicy::LOCAL);
             let Some(listener) = bind(&path, access, &link).await? else { return Ok(()) };
-            let shared = Shared::new(requests, last_request, cx.vitals.clone(), last_answer);
+            let shared = Shared::new(requests, last_request, cx.child.clone(), last_answer);
             serve(listener, link, shared, cx.stop).await;
             Ok(())
         }

@@ -4,7 +4,7 @@ use orchestrator_queue_rules::{
     protocol::Request,
     storage::{Job, Outcome},
 };
-use orchestrator_supervise::DETAIL;
+use orchestrator_subsystem::DETAIL;
 
 use super::{GroupCommit, turn::RequestAnswer};
 use crate::{

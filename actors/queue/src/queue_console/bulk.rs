@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_queue_rules::storage::{BUMPS_MAX, Bumped, JobFilter, RequeuedSlice};
-use orchestrator_subsystem::Answered;
-use orchestrator_supervise::{ChildCx, ConsoleReply, Handle, Handled, Outbox, Reply};
+use orchestrator_subsystem::{Answered, ConsoleReply};
+use orchestrator_supervise::{ChildCx, Handle, Handled, Outbox, Reply};
 use tokio::time::Instant;
 
 use super::{QueueConsole, questions, refused, restarted};

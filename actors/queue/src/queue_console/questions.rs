@@ -7,8 +7,8 @@ use orchestrator_queue_rules::storage::{
     Counts, FailedAttempts, FailedJob, InstanceRow, Peeked, Questions, StaleGroup, StorageError,
 };
 use orchestrator_queue_store::{Maintenance, unix_time};
-use orchestrator_subsystem::{Answered, Verb};
-use orchestrator_supervise::{ChildCx, ConsoleReply, Handle, Handled, Reply};
+use orchestrator_subsystem::{Answered, ConsoleReply, Verb};
+use orchestrator_supervise::{ChildCx, Handle, Handled, Reply};
 
 use super::{QueueConsole, not_found};
 use crate::{

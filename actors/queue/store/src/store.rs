@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_edge::LinkState;
+use orchestrator_observe::LinkFailure;
 use orchestrator_queue_rules::{listing::Listing, storage::StorageError};
 use orchestrator_subsystem::BackupSet;
-use orchestrator_supervise::{ChildSpec, Fault, LinkFailure, PauseSpan, StartCx, StopToken};
+use orchestrator_supervise::{ChildSpec, Fault, PauseSpan, StartCx, StopToken};
 
 use crate::{
     LastRequest, Maintenance, OpenStore, Upkeep,

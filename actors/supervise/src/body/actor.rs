@@ -10,12 +10,14 @@ use std::{
 };
 
 use actix::{Context, dev::ContextFut};
+use orchestrator_observe::{Exit, Fault};
 
 use crate::{
-    Exit, Fault, StartCx, Vitals,
+    StartCx,
     activity::non_blocking,
     body::{Body, Kill},
     child::{ActorHost, Child, NextChild, NextIncarnation, Shared},
+    child_state::ChildState,
     guard::guard,
     mailbox::MailboxSlot,
 };
@@ -31,8 +33,8 @@ pub(crate) struct ActorBody<A: Child, F> {
 }
 
 impl<A: Child, F> ActorBody<A, F> {
-    pub(crate) fn new(slot: MailboxSlot<A>, make: F, vitals: &Arc<Vitals>) -> Self {
-        let shared = Shared::new(vitals.clone(), slot.mailbox);
+    pub(crate) fn new(slot: MailboxSlot<A>, make: F, child: &Arc<ChildState>) -> Self {
+        let shared = Shared::new(child.clone(), slot.mailbox);
         let next: NextChild<A> = Rc::new(RefCell::new(NextIncarnation::Empty));
         let context = Context::with_receiver(slot.receiver);
         let future = Box::pin(context.into_future(ActorHost::empty(shared.clone(), next.clone())));
@@ -75,7 +77,7 @@ where
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Exit> {
         let mut polled = self.poll_future(cx);
         self.up = true;
-        if matches!(polled, Ok(Poll::Pending)) && self.shared.vitals.is_draining() {
+        if matches!(polled, Ok(Poll::Pending)) && self.shared.child.is_draining() {
             // The drain watch may have run before the future that finished the last work, so the host is
             // polled once more.
             polled = self.poll_future(cx);
@@ -85,7 +87,7 @@ where
             Ok(Poll::Ready(())) => (self.shared.take_exit().unwrap_or(Exit::Normal), NextIncarnation::Empty),
             Err(panicked) => (panicked.clone(), NextIncarnation::Panicked(panicked)),
         };
-        self.shared.vitals.work().mark_lost();
+        self.shared.child.vitals().mark_work_lost();
         match self.clear(next) {
             // A panic in a destructor replaces a normal exit, not an abnormal one.
             Err(panicked) if !exit.is_abnormal() => Poll::Ready(panicked),

@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use orchestrator_observe::{Restart, State};
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
 };
 
-use crate::{ChildrenError, Restart, Shutdown, State, Vitals, runner::Control};
+use crate::{ChildrenError, Shutdown, child_state::ChildState, runner::Control};
 
 /// Time that a runner may take to report a child killed at its deadline. After it the arbiter counts as
 /// blocked, and the supervisor no longer waits for the child.
@@ -23,7 +24,7 @@ pub(crate) struct Entry {
     /// Number in reports and commands: the position, or in a dynamic supervisor a number that grows with each
     /// child.
     pub(crate) number: usize,
-    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) child: Arc<ChildState>,
     pub(crate) control: mpsc::UnboundedSender<Control>,
     pub(crate) restart: Restart,
     pub(crate) shutdown: Shutdown,
@@ -67,14 +68,14 @@ pub(crate) enum Status {
 impl Entry {
     pub(crate) fn new(
         number: usize,
-        vitals: Arc<Vitals>,
+        child: Arc<ChildState>,
         control: mpsc::UnboundedSender<Control>,
         restart: Restart,
         shutdown: Shutdown,
     ) -> Self {
         Self {
             number,
-            vitals,
+            child,
             control,
             restart,
             shutdown,
@@ -118,7 +119,7 @@ impl Entry {
         self.must_start = false;
         self.want_stop();
         for state in [State::BackingOff, State::GivenUp] {
-            self.vitals.replace_state(state, State::Stopped);
+            self.child.replace_state(state, State::Stopped);
         }
     }
 
@@ -129,7 +130,7 @@ impl Entry {
 
     /// True if the child waits to be tried again.
     pub(crate) fn is_given_up(&self) -> bool {
-        self.status == Status::Idle && self.vitals.state() == State::GivenUp
+        self.status == Status::Idle && self.child.state() == State::GivenUp
     }
 
     pub(crate) fn stays_running(&self) -> bool {
@@ -185,17 +186,17 @@ impl Entry {
     }
 
     pub(crate) fn id(&self) -> &str {
-        self.vitals.path().rsplit('/').next().unwrap_or_default()
+        self.child.path().rsplit('/').next().unwrap_or_default()
     }
 
     /// True if the child can leave the tree: it has ended, also its thread.
     pub(crate) fn is_removable(&self) -> bool {
-        self.leaves && self.is_down() && self.vitals.state() != State::Stuck
+        self.leaves && self.is_down() && self.child.state() != State::Stuck
     }
 
     /// True if the supervisor gave up waiting for the child, which has not ended yet.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.is_down() && self.vitals.state() == State::Stuck
+        self.is_down() && self.child.state() == State::Stuck
     }
 
     fn is_down(&self) -> bool {

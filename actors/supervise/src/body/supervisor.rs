@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use orchestrator_observe::{EventKind, Exit};
 use tokio::{
     sync::mpsc,
     time::{Instant, Sleep},
@@ -22,13 +23,13 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::{
-    Backoff, ChildSpec, Exit, Limits, StartCx, Strategy, Tree, Vitals,
+    Backoff, ChildSpec, Limits, StartCx, Strategy, Tree,
     body::{
         Body, Kill,
         entry::{Entry, Status},
     },
+    child_state::ChildState,
     command::{Command, CommandRefusal, CommandRequest, PendingCommand},
-    event::EventKind,
     limits::RestartWindow,
     runner::{Control, Report, ReportKind},
     spec::Change,
@@ -42,7 +43,7 @@ enum Mode {
 }
 
 pub(crate) struct SupervisorBody {
-    vitals: Arc<Vitals>,
+    child: Arc<ChildState>,
     strategy: Strategy,
     limits: Limits,
     retry: Option<Backoff>,
@@ -64,7 +65,7 @@ pub(crate) struct SupervisorBody {
 
 /// Arguments of [`SupervisorBody::new`].
 pub(crate) struct Parts {
-    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) child: Arc<ChildState>,
     pub(crate) strategy: Strategy,
     pub(crate) limits: Limits,
     /// Set if children give up alone.
@@ -103,7 +104,7 @@ pub(crate) struct Dynamic {
 impl SupervisorBody {
     pub(crate) fn new(parts: Parts) -> Self {
         Self {
-            vitals: parts.vitals,
+            child: parts.child,
             strategy: parts.strategy,
             limits: parts.limits,
             retry: parts.retry,
@@ -166,8 +167,8 @@ impl SupervisorBody {
     /// Stops all children, then ends with `exit`.
     fn end(&mut self, exit: Exit) {
         if let Exit::Failed(fault) = &exit {
-            tracing::error!(path = self.vitals.path(), reason = %fault, "supervisor gives up");
-            self.vitals.event(EventKind::Escalated { reason: fault.to_string() });
+            tracing::error!(path = self.child.path(), reason = %fault, "supervisor gives up");
+            self.child.event(EventKind::Escalated { reason: fault.to_string() });
         }
         self.children.iter_mut().for_each(Entry::want_end);
         self.refuse_pending();

@@ -5,8 +5,10 @@ use std::{
     task::{Context, Poll},
 };
 
+use orchestrator_observe::{Exit, Fault};
+
 use crate::{
-    Exit, Fault, StartCx,
+    StartCx,
     body::{Body, Kill},
     guard::guard,
 };

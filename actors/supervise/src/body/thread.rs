@@ -7,10 +7,11 @@ use std::{
     thread,
 };
 
+use orchestrator_observe::{Exit, Fault};
 use tokio::sync::oneshot;
 
 use crate::{
-    Exit, Fault, StartCx,
+    StartCx,
     activity::Scope,
     body::{Body, Kill},
     guard::guard,
@@ -34,7 +35,7 @@ where
     fn start(&mut self, cx: StartCx) -> Result<(), Exit> {
         let (sender, receiver) = oneshot::channel();
         let run = self.run.clone();
-        let name = cx.vitals.path().rsplit('/').next().unwrap_or("child").to_owned();
+        let name = cx.child.path().rsplit('/').next().unwrap_or("child").to_owned();
         let (span, scope) = (tracing::Span::current(), Scope::of_current());
         let body = move || {
             let _span = span.enter();

@@ -10,9 +10,10 @@ use std::{
 };
 
 use crate::probe::*;
+use orchestrator_observe::EventKind;
 use orchestrator_supervise::{
-    AskError, ChildSpec, Command, EventKind, Factory, Mailbox, Placement, StartCx, State, Strategy,
-    SupervisorSpec, Tree, mailbox,
+    AskError, ChildSpec, Command, Factory, Mailbox, Placement, StartCx, State, Strategy, SupervisorSpec,
+    Tree, mailbox,
     testing::{TestTree, eventually},
 };
 

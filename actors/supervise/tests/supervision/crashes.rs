@@ -3,9 +3,9 @@
 use std::{panic::Location, time::Duration};
 
 use crate::probe::*;
+use orchestrator_observe::{CrashReport, Event};
 use orchestrator_supervise::{
-    AskError, ChildSpec, Command, CrashReport, Event, Factory, Fault, StartCx, Strategy, SupervisorSpec,
-    Tree, testing::TestTree,
+    AskError, ChildSpec, Command, Factory, Fault, StartCx, Strategy, SupervisorSpec, Tree, testing::TestTree,
 };
 
 fn tree(children: impl IntoIterator<Item = ChildSpec>) -> SupervisorSpec {

@@ -12,9 +12,10 @@ use std::{
 
 use crate::probe::*;
 use futures_util::{FutureExt, future::join_all};
+use orchestrator_observe::EventKind;
 use orchestrator_supervise::{
-    ChildSpec, Children, ChildrenError, Command, CommandError, EventKind, Limits, PauseSpan, Placement,
-    Restart, Strategy, SupervisorSpec, Tree, children,
+    ChildSpec, Children, ChildrenError, Command, CommandError, Limits, PauseSpan, Placement, Restart,
+    Strategy, SupervisorSpec, Tree, children,
     testing::{TestTree, eventually},
 };
 

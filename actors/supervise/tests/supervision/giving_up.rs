@@ -10,9 +10,10 @@ use std::{
 };
 
 use crate::probe::*;
+use orchestrator_observe::EventKind;
 use orchestrator_supervise::{
-    Backoff, ChildSpec, Command, EventKind, Exit, Factory, Fault, Limits, Mailbox, Placement, Strategy,
-    SupervisorSpec, Tree, children, mailbox,
+    Backoff, ChildSpec, Command, Exit, Factory, Fault, Limits, Mailbox, Placement, Strategy, SupervisorSpec,
+    Tree, children, mailbox,
     testing::{TestTree, event_after, eventually},
 };
 
@@ -32,7 +33,7 @@ fn child(id: &str) -> (Mailbox<Probe>, ChildSpec) {
 async fn give_up(tree: &Tree, id: &str, mailbox: &Mailbox<Probe>) -> u64 {
     let (seq, path) = (tree.event_log().newest(), format!("test/{id}"));
     mailbox.tell(boom()).unwrap();
-    let given_up = |event: &orchestrator_supervise::Event| {
+    let given_up = |event: &orchestrator_observe::Event| {
         event.path == path && matches!(event.kind, EventKind::GivenUp { .. })
     };
     match event_after(tree, seq, "given up", given_up).await.kind {

@@ -7,8 +7,9 @@ use std::sync::{
 };
 
 use crate::probe::*;
+use orchestrator_observe::EventKind;
 use orchestrator_supervise::{
-    ChildSpec, Command, EventKind, Exit, Factory, StartCx, State, StateChange, Strategy, SupervisorSpec,
+    ChildSpec, Command, Exit, Factory, StartCx, State, StateChange, Strategy, SupervisorSpec,
     testing::{TestTree, eventually},
 };
 

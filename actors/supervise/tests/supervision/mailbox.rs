@@ -4,9 +4,9 @@ use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 use crate::probe::*;
 use futures_util::future::join_all;
+use orchestrator_observe::EventKind;
 use orchestrator_supervise::{
-    AskError, ChildSpec, Command, EventKind, Fault, OnRestart, PauseSpan, Strategy, SupervisorSpec, Tree,
-    mailbox,
+    AskError, ChildSpec, Command, Fault, OnRestart, PauseSpan, Strategy, SupervisorSpec, Tree, mailbox,
     testing::{TestTree, eventually},
 };
 use tokio::sync::oneshot;

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 
 mod arbiters;
-mod consoles;
 mod crashes;
 mod dynamic;
 mod giving_up;

@@ -9,8 +9,9 @@ use std::{
 };
 
 use crate::probe::*;
+use orchestrator_observe::EventKind;
 use orchestrator_supervise::{
-    AskError, ChildSpec, Command, EventKind, Factory, Fault, StartCx, Strategy, SupervisorSpec, mailbox,
+    AskError, ChildSpec, Command, Factory, Fault, StartCx, Strategy, SupervisorSpec, mailbox,
     testing::TestTree,
 };
 

@@ -1,9 +1,10 @@
 //! Pause and resume.
 
 use crate::probe::*;
+use orchestrator_observe::{EventKind, now_ms};
 use orchestrator_supervise::{
-    ChildSpec, Command, CommandError, EventKind, Factory, InboxSlot, Outbox, PauseSpan, StartCx, State,
-    StateChange, Strategy, SupervisorSpec, Tree, inbox, mailbox, now_ms,
+    ChildSpec, Command, CommandError, Factory, InboxSlot, Outbox, PauseSpan, StartCx, State, StateChange,
+    Strategy, SupervisorSpec, Tree, inbox, mailbox,
     testing::{TestTree, eventually},
 };
 
@@ -132,10 +133,10 @@ fn paused_tasks_and_threads_receive_nothing_until_resumed() {
 fn a_stop_overrides_a_pause() {
     let task = Factory::task(|cx: StartCx| async move {
         tokio::select! {
-            () = cx.vitals.wait_paused() => {}
+            () = cx.child.wait_paused() => {}
             () = cx.stop.cancelled() => {}
         }
-        cx.vitals.wait_resumed().await;
+        cx.child.wait_resumed().await;
         cx.stop.cancelled().await;
         Ok(())
     });

@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
+use orchestrator_observe::EventKind;
 use orchestrator_supervise::{
-    AskError, Backoff, Child, ChildCx, ChildSpec, Command, EventKind, Exit, Factory, Fault, Handle, Handled,
-    Limits, Mailbox, MailboxSlot, Message, Origin, Shutdown, StartCx, State, Tree, mailbox,
-    testing::eventually,
+    AskError, Backoff, Child, ChildCx, ChildSpec, Command, Exit, Factory, Fault, Handle, Handled, Limits,
+    Mailbox, MailboxSlot, Message, Origin, Shutdown, StartCx, State, Tree, mailbox, testing::eventually,
 };
 
 /// Longest wait for an answer that must come.

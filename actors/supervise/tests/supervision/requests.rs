@@ -6,9 +6,9 @@ use std::{
 };
 
 use crate::probe::*;
+use orchestrator_observe::EventKind;
 use orchestrator_supervise::{
-    AskError, ChildSpec, Command, Durable, EventKind, Factory, Handled, Reply, Strategy, SupervisorSpec,
-    Tree, mailbox,
+    AskError, ChildSpec, Command, Durable, Factory, Handled, Reply, Strategy, SupervisorSpec, Tree, mailbox,
     testing::{TestTree, eventually},
 };
 

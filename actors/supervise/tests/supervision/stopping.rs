@@ -6,8 +6,9 @@ use std::{
 };
 
 use crate::probe::*;
+use orchestrator_observe::EventKind;
 use orchestrator_supervise::{
-    ChildSpec, Command, EventKind, Factory, Origin, Shutdown, SpecError, StartCx, Strategy, SupervisorSpec,
+    ChildSpec, Command, Factory, Origin, Shutdown, SpecError, StartCx, Strategy, SupervisorSpec,
     testing::{TestTree, eventually},
 };
 use tokio::sync::oneshot;

@@ -9,9 +9,9 @@ use std::{
 };
 
 use crate::probe::*;
+use orchestrator_observe::EventKind;
 use orchestrator_supervise::{
-    Backoff, ChildSpec, Command, EventKind, Exit, Factory, Fault, Limits, Strategy, SupervisorSpec, Tree,
-    mailbox,
+    Backoff, ChildSpec, Command, Exit, Factory, Fault, Limits, Strategy, SupervisorSpec, Tree, mailbox,
     testing::{TestTree, event_after, eventually},
 };
 
@@ -144,7 +144,7 @@ fn backoff_doubles_and_resets_after_a_stable_period() {
     let (mailbox, child) = journaling("a", &Journal::default());
     TestTree::run(inner(limits, child), async |tree| {
         let delay = async |seq| {
-            let scheduled = |e: &orchestrator_supervise::Event| {
+            let scheduled = |e: &orchestrator_observe::Event| {
                 e.path == "test/inner/a" && matches!(e.kind, EventKind::RestartScheduled { .. })
             };
             match event_after(&tree, seq, "restart scheduled", scheduled).await.kind {

@@ -1,8 +1,9 @@
 //! OTP's strategies and restart table.
 
 use crate::probe::*;
+use orchestrator_observe::EventKind;
 use orchestrator_supervise::{
-    ChildSpec, Command, EventKind, Fault, Mailbox, Restart, Strategy, SupervisorSpec, Tree,
+    ChildSpec, Command, Fault, Mailbox, Restart, Strategy, SupervisorSpec, Tree,
     testing::{TestTree, event_after, eventually},
 };
 use tokio::sync::oneshot;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Mutex};
 
 use futures_util::{StreamExt, stream};
-use orchestrator_supervise::{ConsoleError, ExportPages, Exports};
+use orchestrator_subsystem::{ConsoleError, ExportPages, Exports};
 
 /// Lines of a page.
 pub(super) const LINES: u64 = 1_000;

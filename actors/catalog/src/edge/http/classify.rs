@@ -9,7 +9,7 @@ use hyper::{
 };
 use jiff::Timestamp;
 use orchestrator_edge::http::Response;
-use orchestrator_supervise::{FailureKind, LinkFailure};
+use orchestrator_observe::{FailureKind, LinkFailure};
 use orchestrator_text::sanitize_to;
 
 use crate::service::{CatalogResponse, RequestError};

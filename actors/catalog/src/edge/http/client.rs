@@ -10,8 +10,9 @@ use orchestrator_edge::{
     LinkState, PeerError, PeerErrorKind, RetryPolicy, Sent,
     http::{Connection, Pool, Request, Response},
 };
+use orchestrator_observe::{FailureKind, LinkFailure};
 use orchestrator_subsystem::Secret;
-use orchestrator_supervise::{FailureKind, LinkFailure, StartCx, StopToken};
+use orchestrator_supervise::{StartCx, StopToken};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, Semaphore, mpsc},
@@ -206,10 +207,7 @@ impl CatalogClient {
         self.wait(AFTER_ABORT.spread()).await
     }
 
-    /// Waits before another attempt.
-    ///
-    /// # Errors
-    /// There is none: `error`, or the process ends.
+    /// Waits before another attempt. Fails if there is none: by `error`, or because the process ends.
     async fn pause_before_retry(
         &self,
         attempts: &mut Attempts,

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
-use orchestrator_supervise::{GaugeGuard, Metric, MetricKind, Timing, Vitals, metrics};
+use orchestrator_observe::{GaugeGuard, Metric, MetricKind, Timing, metrics};
+use orchestrator_supervise::Vitals;
 
 /// Classes of status codes, by first digit.
 const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];

@@ -3,10 +3,9 @@
 use std::{borrow::Borrow, time::Duration};
 
 use bytes::Bytes;
+use orchestrator_observe::{LinkSnapshot, LinkStatus, MetricSnapshot, NodeSnapshot};
 pub(crate) use orchestrator_supervise::testing::{TestTree, eventually};
-use orchestrator_supervise::{
-    LinkSnapshot, LinkStatus, MetricSnapshot, NodeSnapshot, Shutdown, Strategy, SupervisorSpec, Tree,
-};
+use orchestrator_supervise::{Shutdown, Strategy, SupervisorSpec, Tree};
 use serde_json::Value;
 
 use crate::{

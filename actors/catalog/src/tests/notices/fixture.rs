@@ -6,8 +6,9 @@ use lapin::{
 };
 use orchestrator_edge::amqp::Broker;
 use orchestrator_harness::Rabbit;
+use orchestrator_observe::{LinkSnapshot, NodeSnapshot};
 pub(crate) use orchestrator_supervise::testing::{TestTree, eventually};
-use orchestrator_supervise::{LinkSnapshot, NodeSnapshot, Strategy, SupervisorSpec, Tree};
+use orchestrator_supervise::{Strategy, SupervisorSpec, Tree};
 
 use crate::edge::notices::{Notices, child_spec};
 

@@ -1,6 +1,6 @@
 //! Brokers that fail, and queues that disappear.
 
-use orchestrator_supervise::LinkStatus;
+use orchestrator_observe::LinkStatus;
 use std::{
     net::TcpListener,
     thread,

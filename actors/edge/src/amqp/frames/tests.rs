@@ -1,6 +1,6 @@
 //! Streams of frames that exceed a limit.
 
-use orchestrator_supervise::MetricKind;
+use orchestrator_observe::MetricKind;
 use proptest::prelude::*;
 
 use super::*;

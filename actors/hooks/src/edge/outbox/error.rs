@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use orchestrator_edge::sqlite;
-use orchestrator_supervise::{FailureKind, Fault, LinkFailure};
+use orchestrator_observe::{FailureKind, LinkFailure};
+use orchestrator_supervise::Fault;
 
 /// Error of the outbox.
 #[derive(Debug, thiserror::Error)]

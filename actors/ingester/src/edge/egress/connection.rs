@@ -10,7 +10,8 @@ use std::{
 use bytes::Bytes;
 use orchestrator_edge::ConnectionSlot;
 use orchestrator_ingester_zmtp::{Command, Decoder, FrameLimits, Incoming, SocketType, ZmtpError};
-use orchestrator_supervise::{Metric, Recipient};
+use orchestrator_observe::Metric;
+use orchestrator_supervise::Recipient;
 use tokio::{net::TcpStream, sync::Notify, task::yield_now};
 
 use super::{

@@ -80,7 +80,8 @@ impl<'a> Group<'a> {
 #[cfg(test)]
 mod tests {
     use orchestrator_edge::ConnectionSlots;
-    use orchestrator_supervise::{MetricKind, testing};
+    use orchestrator_observe::MetricKind;
+    use orchestrator_supervise::testing;
 
     use super::*;
 

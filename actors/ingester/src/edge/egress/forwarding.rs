@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator_supervise::{Timing, Vitals};
+use orchestrator_observe::Timing;
+use orchestrator_supervise::Vitals;
 
 use super::queue::Entry;
 

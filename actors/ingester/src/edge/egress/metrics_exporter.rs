@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use orchestrator_supervise::{Vitals, metrics};
+use orchestrator_observe::metrics;
+use orchestrator_supervise::Vitals;
 use orchestrator_text::sanitize;
 
 use super::{

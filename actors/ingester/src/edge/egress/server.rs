@@ -3,7 +3,8 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use orchestrator_edge::{ConnectionEvent, ConnectionSlots};
-use orchestrator_supervise::{Factory, Fault, Metric, Recipient, StartCx, Vitals, metrics};
+use orchestrator_observe::{Metric, metrics};
+use orchestrator_supervise::{Factory, Fault, Recipient, StartCx, Vitals};
 use tokio::{
     net::TcpListener,
     task::yield_now,

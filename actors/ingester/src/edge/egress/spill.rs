@@ -6,7 +6,8 @@
 use std::time::{Duration, Instant};
 
 use orchestrator_edge::{is_full, report_full};
-use orchestrator_supervise::{Factory, Fault, Metric, MetricKind, StartCx, block_on};
+use orchestrator_observe::{Metric, MetricKind};
+use orchestrator_supervise::{Factory, Fault, StartCx, block_on};
 
 use super::{
     Egress,

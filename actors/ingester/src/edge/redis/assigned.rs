@@ -3,7 +3,8 @@
 use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
 use orchestrator_edge::{LinkState, PeerError, RetryPolicy};
-use orchestrator_supervise::{LinkReporter, Metric, Recipient, Vitals};
+use orchestrator_observe::{LinkReporter, Metric};
+use orchestrator_supervise::{Recipient, Vitals};
 use uuid::Uuid;
 
 use super::{

@@ -4,9 +4,8 @@
 use std::{collections::VecDeque, time::Duration};
 
 use orchestrator_edge::{PeerError, PeerErrorKind};
-use orchestrator_supervise::{
-    ChildRef, ChildSpec, Durable, Factory, Fault, LinkReporter, MetricKind, StartCx,
-};
+use orchestrator_observe::{LinkReporter, MetricKind};
+use orchestrator_supervise::{ChildRef, ChildSpec, Durable, Factory, Fault, StartCx};
 use redis::pipe;
 use tokio::time::{MissedTickBehavior, interval};
 

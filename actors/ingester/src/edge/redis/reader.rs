@@ -4,7 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use orchestrator_edge::{PeerError, PeerErrorKind};
-use orchestrator_supervise::{Metric, Vitals};
+use orchestrator_observe::Metric;
+use orchestrator_supervise::Vitals;
 use orchestrator_text::sanitize;
 use redis::{Script, Value, cmd};
 use tokio::time::{Instant, sleep};

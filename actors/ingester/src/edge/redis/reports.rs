@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use orchestrator_edge::PeerError;
-use orchestrator_supervise::{DurableView, Metric, MetricKind, StartCx};
+use orchestrator_observe::{Metric, MetricKind};
+use orchestrator_supervise::{DurableView, StartCx};
 use serde::Deserialize;
 use tokio::time::sleep;
 use uuid::Uuid;

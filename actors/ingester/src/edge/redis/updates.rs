@@ -3,7 +3,8 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use orchestrator_edge::{LinkState, PeerError, RetryPolicy};
-use orchestrator_supervise::{ChildSpec, Durable, MetricKind, Recipient, StartCx};
+use orchestrator_observe::MetricKind;
+use orchestrator_supervise::{ChildSpec, Durable, Recipient, StartCx};
 use tokio::sync::Notify;
 
 use super::{

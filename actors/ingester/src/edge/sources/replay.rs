@@ -10,7 +10,7 @@ use orchestrator_ingester_protocols::{
     Outcome, Recognise,
     cbors::{Entry, Event},
 };
-use orchestrator_supervise::LinkReporter;
+use orchestrator_observe::LinkReporter;
 use orchestrator_text::sanitize_to;
 
 use crate::{

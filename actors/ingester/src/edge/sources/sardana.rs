@@ -15,7 +15,8 @@ use std::{
 use futures_util::stream::{StreamExt, unfold};
 use orchestrator_edge::LinkState;
 use orchestrator_ingester_protocols::sardana::Sardana;
-use orchestrator_supervise::{Factory, Fault, StartCx, metrics};
+use orchestrator_observe::metrics;
+use orchestrator_supervise::{Factory, Fault, StartCx};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 

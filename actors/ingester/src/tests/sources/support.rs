@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
-use orchestrator_supervise::{ChildSpec, Factory, Link, Strategy, SupervisorSpec, Vitals, testing::TestTree};
+use orchestrator_observe::Link;
+use orchestrator_supervise::{ChildSpec, Factory, Strategy, SupervisorSpec, Vitals, testing::TestTree};
 
 use crate::{
     item::Item,

@@ -5,7 +5,7 @@ use futures_util::StreamExt;
 use orchestrator_harness::free_port;
 use orchestrator_ingester_protocols::{Machine, stins::Stins};
 use orchestrator_ingester_zmtp::{FrameLimits, SocketType, encode_message};
-use orchestrator_supervise::Link;
+use orchestrator_observe::Link;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,

@@ -8,7 +8,8 @@ use std::sync::{
 };
 
 use orchestrator_edge::{LinkState, PeerError, PeerErrorKind, Reconnecting, RetryPolicy, Sent};
-use orchestrator_supervise::{Factory, FailureKind, Inbox, InboxSlot, LinkFailure, Reply, StartCx, metrics};
+use orchestrator_observe::{FailureKind, LinkFailure, metrics};
+use orchestrator_supervise::{Factory, Inbox, InboxSlot, Reply, StartCx};
 use tokio::{
     sync::OwnedSemaphorePermit,
     time::{Instant, sleep},

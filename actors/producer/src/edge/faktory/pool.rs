@@ -11,7 +11,8 @@ use std::{
 };
 
 use orchestrator_edge::PeerError;
-use orchestrator_supervise::{AskError, ChildSpec, LinkStatus, Outbox, Shutdown, Tree, inbox, reply};
+use orchestrator_observe::LinkStatus;
+use orchestrator_supervise::{AskError, ChildSpec, Outbox, Shutdown, Tree, inbox, reply};
 use tokio::sync::Semaphore;
 
 use super::{

@@ -3,8 +3,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use orchestrator_observe::metrics;
 use orchestrator_producer_rules::queue_state::QueueState;
-use orchestrator_supervise::{Vitals, metrics};
+use orchestrator_supervise::Vitals;
 use orchestrator_text::sanitize_to;
 
 /// Maximum number of queues with a gauge; further ones have none.

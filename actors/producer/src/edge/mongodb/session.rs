@@ -9,7 +9,7 @@ use ::mongodb::{
     options::{Acknowledgment, FindOptions, WriteConcern},
 };
 use orchestrator_edge::{PeerError, PeerErrorKind, mongodb::Client};
-use orchestrator_supervise::LinkReporter;
+use orchestrator_observe::LinkReporter;
 use orchestrator_text::sanitize;
 use parking_lot::Mutex;
 

@@ -3,6 +3,7 @@
 use std::{ops::Range, time::Duration};
 
 use orchestrator_edge::PeerError;
+use orchestrator_observe::{LinkSnapshot, LinkStatus, NodeSnapshot};
 use orchestrator_producer_rules::{
     batch::Batch,
     id::Id,
@@ -10,7 +11,7 @@ use orchestrator_producer_rules::{
     pair::Pair,
 };
 pub(crate) use orchestrator_supervise::testing::{TestTree, eventually};
-use orchestrator_supervise::{LinkSnapshot, LinkStatus, NodeSnapshot, Strategy, SupervisorSpec, Tree};
+use orchestrator_supervise::{Strategy, SupervisorSpec, Tree};
 use serde_json::{Value, json};
 
 use crate::{

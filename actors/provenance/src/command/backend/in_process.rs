@@ -4,12 +4,10 @@ use std::{path::Path, time::Duration};
 
 use futures_util::StreamExt;
 use orchestrator_subsystem::{
-    CommandError, Verb,
+    CommandError, ConsoleError, Exports, Verb,
     wire::{ErrorBody, ErrorKind},
 };
-use orchestrator_supervise::{
-    ConsoleError, Exports, Handle, Limits, Mailbox, Root, Strategy, SupervisorSpec, Tree,
-};
+use orchestrator_supervise::{Handle, Limits, Mailbox, Root, Strategy, SupervisorSpec, Tree};
 
 use super::client_options::{ChunkTimeout, ClientOptions};
 use crate::{client_side::client_spec, drop_in, rmq_client::RmqClient};

@@ -11,7 +11,8 @@ use orchestrator_edge::{
     LinkState, PeerError, Retries, RetryPolicy,
     amqp::{Broker, Session},
 };
-use orchestrator_supervise::{ChildRef, Factory, Link, StartCx, StopToken};
+use orchestrator_observe::Link;
+use orchestrator_supervise::{ChildRef, Factory, StartCx, StopToken};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, Semaphore, watch},
@@ -184,7 +185,7 @@ async fn open(
     }
     let ConsumerOptions { prefetch, sink, readiness, writer, .. } = options.clone();
     let Lasting { metrics, queues, redeliveries } = lasting;
-    let (metrics, vitals) = (metrics.clone(), cx.vitals.clone());
+    let (metrics, vitals, child) = (metrics.clone(), cx.vitals.clone(), cx.child.clone());
     let (channel_errors, fatal_error) = (Mutex::default(), watch::Sender::default());
     let taken = session.delivery_tracker();
     let context = ConsumerContext {
@@ -195,6 +196,7 @@ async fn open(
         dead_letters,
         metrics,
         vitals,
+        child,
         store_answers: Box::new(move || store_answers(writer.clone()).boxed()),
         redeliveries: redeliveries.clone(),
         link: link.reporter(),

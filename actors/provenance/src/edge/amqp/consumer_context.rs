@@ -11,7 +11,8 @@ use orchestrator_edge::{
     LinkState, PeerError,
     amqp::{DeliveryTracker, connection_lost},
 };
-use orchestrator_supervise::{LinkFailure, LinkReporter, Vitals, metrics};
+use orchestrator_observe::{LinkFailure, LinkReporter, metrics};
+use orchestrator_supervise::{ChildState, Vitals};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -37,6 +38,7 @@ pub(super) struct ConsumerContext {
     pub(super) dead_letters: DeadLetterChannel,
     pub(super) metrics: ConsumerMetrics,
     pub(super) vitals: Arc<Vitals>,
+    pub(super) child: Arc<ChildState>,
     /// Waits until the store answers.
     pub(super) store_answers: Box<dyn Fn() -> BoxFuture<'static, ()>>,
     pub(super) redeliveries: Arc<Redeliveries>,

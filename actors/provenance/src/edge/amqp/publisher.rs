@@ -9,7 +9,8 @@ use orchestrator_edge::{
     LinkState, PeerError, RetryPolicy,
     amqp::{Broker, Deliveries, DeliveryTracker, connection_lost, with_timeout},
 };
-use orchestrator_supervise::{Factory, Inbox, InboxSlot, Outbox, StartCx, metrics};
+use orchestrator_observe::metrics;
+use orchestrator_supervise::{Factory, Inbox, InboxSlot, Outbox, StartCx};
 use orchestrator_text::sanitize;
 use tokio::time::{Instant, sleep, sleep_until};
 

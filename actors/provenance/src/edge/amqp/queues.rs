@@ -10,7 +10,8 @@ use orchestrator_edge::{
     PeerError,
     amqp::{Session, unless_different, with_timeout},
 };
-use orchestrator_supervise::{LinkFailure, Vitals};
+use orchestrator_observe::LinkFailure;
+use orchestrator_supervise::Vitals;
 
 use super::topology::{QueueKind, Topology};
 use crate::policy::{Worker, binding_key, methods};

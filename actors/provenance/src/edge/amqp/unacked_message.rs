@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use lapin::{BasicProperties, types::ShortString};
-use orchestrator_supervise::{DETAIL, GaugeGuard};
+use orchestrator_observe::GaugeGuard;
+use orchestrator_subsystem::DETAIL;
 use orchestrator_text::sanitize;
 
 use super::{consumer_context::ConsumerContext, dead_letter::RefusedItems, redeliveries::OftenDelivered};

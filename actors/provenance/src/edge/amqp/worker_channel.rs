@@ -137,7 +137,7 @@ impl WorkerChannel {
     pub(super) async fn run(&mut self, context: &ConsumerContext, stop: &StopToken) -> Result<(), PeerError> {
         let mut stopping = false;
         while !(stopping && self.unacked.is_empty()) {
-            let paused = context.vitals.is_paused();
+            let paused = context.child.is_paused();
             let accepts = !stopping && !paused && self.held.is_none();
             tokio::select! {
                 biased;
@@ -147,11 +147,11 @@ impl WorkerChannel {
                 }
                 Some(first) = self.unacked.next(), if !self.unacked.is_empty() => self.settle(first, context).await?,
                 () = sleep(OFFER_INTERVAL), if self.held.is_some() => {}
-                () = context.vitals.wait_resumed(), if paused && !stopping => {}
-                () = context.vitals.wait_paused(), if accepts => {}
+                () = context.child.wait_resumed(), if paused && !stopping => {}
+                () = context.child.wait_paused(), if accepts => {}
                 Some(incoming) = self.deliveries.next(), if accepts => self.accept(incoming, context)?,
             }
-            if !context.vitals.is_paused() {
+            if !context.child.is_paused() {
                 self.offer(context);
             }
         }

@@ -7,7 +7,7 @@ use orchestrator_edge::{
     postgres::{Address, PostgresError, Session, SessionSettings, SqlState},
 };
 
-use orchestrator_supervise::LinkFailure;
+use orchestrator_observe::LinkFailure;
 
 use crate::store::StoreError;
 

@@ -6,13 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use orchestrator_observe::{WorkGuard, metrics};
 use orchestrator_queue_rules::{
     file_name::canonical_base,
     lines::{FeedResult, LINE_BYTES_MAX},
     storage::{Batch, RunId},
     tracking::{Cause, Tracking},
 };
-use orchestrator_supervise::{Outbox, StartCx, WorkGuard, metrics};
+use orchestrator_supervise::{Outbox, StartCx};
 
 use super::{
     followed_file::{BUFFER_BYTES, FollowedFile, Phase, SLICE_BYTES, Slice},
@@ -212,7 +213,7 @@ impl Reader {
     pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
         let next_read = self.schedule.has_reading().then(|| {
             // While paused no file is read; a resume is noticed after `POLL_INTERVAL`.
-            if self.cx.vitals.is_paused() { now + POLL_INTERVAL } else { now }
+            if self.cx.child.is_paused() { now + POLL_INTERVAL } else { now }
         });
         let answering = self.initial_read.is_some().then_some(now);
         next_read.into_iter().chain(self.schedule.next_timer()).chain(answering).min()
@@ -223,7 +224,7 @@ impl Reader {
         while let Some(timer) = self.schedule.due(now) {
             self.fire(timer, now)?;
         }
-        while !self.cx.vitals.is_paused()
+        while !self.cx.child.is_paused()
             && let Some(key) = self.schedule.next()
         {
             // Renames and deletions leave outdated entries in the schedule.

@@ -81,7 +81,7 @@ impl Reader {
 
     /// Reports the end of the initial read, after which workers are answered.
     pub(super) fn finish_initial_read(&mut self) -> Result<(), Stopped> {
-        let waiting = self.schedule.has_reading() && !self.cx.vitals.is_paused();
+        let waiting = self.schedule.has_reading() && !self.cx.child.is_paused();
         if self.initial_read.as_ref().is_some_and(|left| left.rows == 0 || left.text == 0 || !waiting) {
             self.initial_read = None;
             self.send(IngestOp::Reconciled)?;

@@ -3,12 +3,13 @@
 use std::{io, sync::Arc, time::Duration};
 
 use orchestrator_edge::ConnectionSlot;
+use orchestrator_observe::metrics;
 use orchestrator_queue_rules::{
     protocol::{ProtocolError, Request, RequestParser, encode_head, encode_reply},
     storage::{HandoutId, Job},
 };
 use orchestrator_queue_store::LastRequest;
-use orchestrator_supervise::{Outbox, Pending, Vitals, metrics, reply};
+use orchestrator_supervise::{ChildState, Outbox, Pending, Vitals, reply};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
@@ -55,7 +56,7 @@ metrics! {
 pub(super) struct Shared {
     requests: Outbox<StoreRequest>,
     last_request: LastRequest,
-    vitals: Arc<Vitals>,
+    child: Arc<ChildState>,
     metrics: ReplyMetrics,
     /// Time that an answer may take once its connection is closing.
     last_answer: Duration,
@@ -65,15 +66,15 @@ impl Shared {
     pub(super) fn new(
         requests: Outbox<StoreRequest>,
         last_request: LastRequest,
-        vitals: Arc<Vitals>,
+        child: Arc<ChildState>,
         last_answer: Duration,
     ) -> Self {
-        let metrics = ReplyMetrics::register(&vitals);
-        Self { requests, last_request, vitals, metrics, last_answer }
+        let metrics = ReplyMetrics::register(child.vitals());
+        Self { requests, last_request, child, metrics, last_answer }
     }
 
     pub(super) fn vitals(&self) -> &Vitals {
-        &self.vitals
+        self.child.vitals()
     }
 
     async fn undo(&self, handout: HandoutId) {
@@ -125,11 +126,11 @@ impl WorkerConnection {
                     continue;
                 }
             };
-            if self.shared.vitals.is_paused() {
+            if self.shared.child.is_paused() {
                 tokio::select! {
                     biased;
                     () = self.slot.closing() => return Ok(()),
-                    () = self.shared.vitals.wait_resumed() => {}
+                    () = self.shared.child.wait_resumed() => {}
                 }
             }
             self.slot.set_priority(BUSY);

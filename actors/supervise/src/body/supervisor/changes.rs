@@ -2,14 +2,14 @@
 
 use std::task::{Context, Poll};
 
+use orchestrator_observe::{EventKind, Exit};
 use tokio::time::Instant;
 
 use super::{Mode, SupervisorBody};
 use crate::{
-    ChildSpec, ChildrenError, Exit,
+    ChildSpec, ChildrenError,
     body::entry::{ChangeReply, Entry},
     command::CommandRefusal,
-    event::EventKind,
     spec::{Change, ChangeKind},
 };
 
@@ -36,7 +36,7 @@ impl SupervisorBody {
             Some(entry) if entry.leaves => Some(ChildrenError::Leaving(child.id.clone())),
             Some(_) => Some(ChildrenError::Present(child.id.clone())),
             None if self.children.len() >= dynamic.max => Some(ChildrenError::Full(dynamic.max)),
-            None => child.validate_dynamic(self.vitals.path()).err().map(ChildrenError::Invalid),
+            None => child.validate_dynamic(self.child.path()).err().map(ChildrenError::Invalid),
         };
         match refusal {
             Some(refusal) => drop(reply.send(Err(refusal))),
@@ -87,9 +87,9 @@ impl SupervisorBody {
             // Dropping the entry ends the runner.
             let entry = self.children.remove(index);
             if let Some(dynamic) = &self.dynamic {
-                dynamic.tree.remove_subtree(entry.vitals.path());
+                dynamic.tree.remove_subtree(entry.child.path());
             }
-            entry.vitals.event(EventKind::Removed);
+            entry.child.event(EventKind::Removed);
             if let Some(removed) = entry.removed {
                 let _ = removed.send(Ok(()));
             }
@@ -101,7 +101,7 @@ impl SupervisorBody {
         let Some(dynamic) = &mut self.dynamic else { return };
         let mut entry = (dynamic.build)(dynamic.next, child);
         dynamic.next += 1;
-        entry.vitals.event(EventKind::Added);
+        entry.child.event(EventKind::Added);
         if matches!(self.mode, Mode::Steady | Mode::Booting) {
             entry.want_start(Instant::now(), true);
             entry.added = Some(reply);

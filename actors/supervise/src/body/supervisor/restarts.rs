@@ -1,16 +1,13 @@
 //! Restarts: which children are restarted after an exit, and what ends after too many restarts.
 
+use orchestrator_observe::{EventKind, Exit, Fault, State, millis};
 use orchestrator_text::sanitize;
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Mode, SupervisorBody};
 use crate::{
-    Exit, Fault, State,
     command::{Command, CommandRefusal},
-    event::EventKind,
     limits::RestartWindow,
-    node::millis,
 };
 
 /// Random number of a delay without jitter.
@@ -35,7 +32,7 @@ impl SupervisorBody {
         }
         let wanted = entry.record_end();
         if wanted && entry.must_start && entry.start_at > now {
-            entry.vitals.replace_state(State::Stopped, State::BackingOff);
+            entry.child.replace_state(State::Stopped, State::BackingOff);
         }
         self.answer(index, Ok(()), |pending| pending.request.command == Command::Stop);
         if wanted || matches!(self.mode, Mode::Stopping(_)) {
@@ -50,7 +47,7 @@ impl SupervisorBody {
         }
         let entry = &mut self.children[index];
         if booting && was_up.is_none() && self.dynamic.is_none() {
-            let id = entry.vitals.path().to_owned();
+            let id = entry.child.path().to_owned();
             return self.end(Exit::Failed(Fault::new(format!("{id} did not start: {exit}"))));
         }
         if !entry.restart.applies_to(exit) {
@@ -64,8 +61,8 @@ impl SupervisorBody {
             return self.give_up(index, exit);
         }
         let entry = &mut self.children[index];
-        entry.vitals.replace_state(State::Stopped, State::BackingOff);
-        entry.vitals.event(EventKind::RestartScheduled { delay_ms: millis(delay) });
+        entry.child.replace_state(State::Stopped, State::BackingOff);
+        entry.child.event(EventKind::RestartScheduled { delay_ms: millis(delay) });
         entry.want_start(now + delay, false);
         self.restart_siblings(index, now + delay, true);
     }
@@ -102,7 +99,7 @@ impl SupervisorBody {
         let mut others = self.children.iter().enumerate().filter(|(other, _)| *other != index);
         let goes_on = others.any(|(_, e)| e.significant && !e.is_retired() && !e.is_given_up());
         let Some(retry) = self.retry.filter(|_| goes_on) else {
-            let path = self.children[index].vitals.path();
+            let path = self.children[index].child.path();
             let text = format!("{exceeded}, the last for {path}: {exit}");
             return self.end(Exit::Failed(Fault::new(text)));
         };
@@ -112,13 +109,10 @@ impl SupervisorBody {
         entry.give_ups = entry.give_ups.saturating_add(1);
         entry.attempt = 0;
         entry.want_start(now + delay, false);
-        entry.vitals.give_up(now + delay);
+        entry.child.give_up(now + delay);
         let (reason, delay_ms) = (sanitize(format!("{exceeded}: {exit}")), millis(delay));
-        tracing::error!(path = entry.vitals.path(), reason, delay_ms, "child given up, will be tried again");
-        entry
-            .vitals
-            .report_hook_event("subsystem.gave_up", || json!({ "reason": reason, "retry_in_ms": delay_ms }));
-        entry.vitals.event(EventKind::GivenUp { reason, delay_ms });
+        tracing::error!(path = entry.child.path(), reason, delay_ms, "child given up, will be tried again");
+        entry.child.event(EventKind::GivenUp { reason, delay_ms });
         self.answer(index, Err(CommandRefusal::Ended), |_| true);
     }
 }

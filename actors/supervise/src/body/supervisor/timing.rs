@@ -2,10 +2,11 @@
 
 use std::task::Context;
 
+use orchestrator_observe::{Exit, State};
 use tokio::time::Instant;
 
 use super::SupervisorBody;
-use crate::{Exit, State, runner::Control};
+use crate::runner::Control;
 
 impl SupervisorBody {
     /// Gives up waiting for children whose arbiter is blocked. They are dropped or drained once it runs
@@ -16,10 +17,10 @@ impl SupervisorBody {
             let entry = &self.children[index];
             if entry.stop_by.is_some_and(|at| at <= now) {
                 entry.tell(Control::Kill);
-                entry.vitals.report_stop_timeout();
-                entry.vitals.replace_state(State::Stopping, State::Stuck);
+                entry.child.report_stop_timeout();
+                entry.child.replace_state(State::Stopping, State::Stuck);
                 for state in [State::Starting, State::Running, State::Paused] {
-                    entry.vitals.replace_state(state, State::Stuck);
+                    entry.child.replace_state(state, State::Stuck);
                 }
                 self.decide_restart(index, &Exit::Killed);
             }
@@ -30,7 +31,7 @@ impl SupervisorBody {
         let now = Instant::now() - self.epoch;
         for index in 0..self.children.len() {
             let left = self.window(index).left(now);
-            self.children[index].vitals.set_budget_left(left);
+            self.children[index].child.set_budget_left(left);
         }
     }
 

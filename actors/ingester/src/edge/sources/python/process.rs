@@ -11,7 +11,8 @@ use std::{
 };
 
 use orchestrator_edge::{LinkState, RetryPolicy};
-use orchestrator_supervise::{Fault, Inbox, InboxSlot, StartCx, metrics};
+use orchestrator_observe::metrics;
+use orchestrator_supervise::{Fault, Inbox, InboxSlot, StartCx};
 use orchestrator_text::sanitize;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, sendmsg, shutdown};
 use serde_json::{Value, json};

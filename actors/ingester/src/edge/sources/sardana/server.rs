@@ -18,7 +18,7 @@ use hyper::{
 };
 use orchestrator_edge::http;
 use orchestrator_ingester_protocols::sardana::{Post, is_object};
-use orchestrator_supervise::Metric;
+use orchestrator_observe::Metric;
 use parking_lot::Mutex;
 use tokio::{
     net::TcpListener,

@@ -50,7 +50,7 @@ impl Crash {
 
 impl CrashLog {
     /// Adds a report. The oldest one of the same child makes room if it has 10.
-    pub(crate) fn record(&self, report: CrashReport, frames: Frames) {
+    pub fn record(&self, report: CrashReport, frames: Frames) {
         let mut crash = Crash { report, frames, bytes: 0 };
         crash.report.limit_events();
         let mut log = self.log.lock();

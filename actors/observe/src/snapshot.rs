@@ -1,13 +1,13 @@
 //! Snapshots of the tree, as in JSON. Counters only grow; readers compute rates.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Restart, link_status::LinkStatus, metric::MetricKind, state::State};
+use crate::{link_status::LinkStatus, metric::MetricKind, restart::Restart, state::State};
 
 /// Snapshot of the whole tree.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Tree")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Tree"))]
 pub struct TreeSnapshot {
     /// Number of the newest event; later events are read with it.
     pub seq: u64,
@@ -20,10 +20,12 @@ pub struct TreeSnapshot {
 }
 
 /// Snapshot of one child.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Node")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Node"))]
 pub struct NodeSnapshot {
-    /// Path in logs, metrics, URLs and the CLI, for example `orchestrator/queue/fetcher_watcher`.
+    /// Path in logs, metrics, URLs and on command lines: the ids from the root to the child, with `/` between
+    /// them.
     pub path: String,
     /// Last segment of the path.
     pub id: String,
@@ -32,23 +34,23 @@ pub struct NodeSnapshot {
     /// `actor`, `task`, `thread`, `supervisor`, `pool` or `dynamic` (a dynamic supervisor).
     pub kind: String,
     /// `stopped`, `starting`, `running`, `paused`, `stopping`, `backing_off`, `stuck` or `given_up`.
-    #[schemars(with = "String", extend("enum" = State::NAMES))]
+    #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = State::NAMES)))]
     pub state: State,
     /// True if a work item, or a poll of its arbiter, has made no progress for over a second.
     pub stuck: bool,
     /// State to show: `state`, `stuck`, `paused` also by a command of a subsystem, or `blocked` while a cause
-    /// of `/v1/why` that is not routine holds the child up; of a supervisor with the worst of its children.
-    /// The endpoint fills it; empty in the JSON of an instance without it.
+    /// that is not routine holds the child up; of a supervisor with the worst of its children. The server of
+    /// snapshots fills it; empty in the JSON of an instance without it.
     #[serde(default)]
     pub shown: String,
     /// Time at which an operator's pause ends by itself, milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until_ms: Option<u64>,
     /// `permanent` or `transient`.
-    #[schemars(extend("enum" = ["permanent", "transient"]))]
-    pub restart: String,
+    #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = Restart::NAMES)))]
+    pub restart: Restart,
     /// For supervisors: `one_for_one`, `one_for_all` or `rest_for_one`.
-    #[schemars(extend("enum" = ["one_for_one", "one_for_all", "rest_for_one", null]))]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["one_for_one", "one_for_all", "rest_for_one", null])))]
     pub strategy: Option<String>,
     /// For supervisors: restarts allowed per period.
     pub intensity: Option<u32>,
@@ -56,7 +58,7 @@ pub struct NodeSnapshot {
     pub period_ms: Option<u64>,
     /// True if operators can pause it.
     pub pausable: bool,
-    /// True if it answers operator verbs.
+    /// True if it answers verbs of operators. The server of snapshots fills it.
     pub console: bool,
     /// Names of its durable state.
     #[serde(default)]
@@ -117,10 +119,11 @@ pub struct NodeSnapshot {
 }
 
 /// Last exit of a child.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExitSnapshot {
     /// `normal`, `shutdown`, `failed`, `panicked` or `killed`.
-    #[schemars(extend("enum" = ["normal", "shutdown", "failed", "panicked", "killed"]))]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["normal", "shutdown", "failed", "panicked", "killed"])))]
     pub kind: String,
     /// Kind and text.
     pub reason: String,
@@ -131,7 +134,8 @@ pub struct ExitSnapshot {
 }
 
 /// Snapshot of one mailbox or inbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MailboxSnapshot {
     /// `mailbox`, or the inbox's name.
     pub name: String,
@@ -152,7 +156,8 @@ pub struct MailboxSnapshot {
 }
 
 /// Durations of one message type in microseconds: upper bounds of power-of-two buckets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageSnapshot {
     /// Name of the type.
     pub name: String,
@@ -165,7 +170,8 @@ pub struct MessageSnapshot {
 }
 
 /// Work item in progress.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InProgressSnapshot {
     /// Message type, or name of the work item.
     pub name: String,
@@ -178,12 +184,13 @@ pub struct InProgressSnapshot {
 }
 
 /// Waits of a child for one mailbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitSnapshot {
     /// Path of the child with the mailbox.
     pub on: String,
     /// `answer`, or `room` if the mailbox is full.
-    #[schemars(extend("enum" = ["answer", "room"]))]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["answer", "room"])))]
     pub kind: String,
     /// Number of waits.
     pub count: usize,
@@ -194,14 +201,15 @@ pub struct WaitSnapshot {
 }
 
 /// State of a connection.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkSnapshot {
     /// Kind of the peer, for example `sqlite`.
     pub kind: String,
     /// Address, without credentials.
     pub endpoint: String,
     /// `idle`, `connecting`, `up`, `down` or `unanswered`.
-    #[schemars(with = "String", extend("enum" = LinkStatus::NAMES))]
+    #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = LinkStatus::NAMES)))]
     pub state: LinkStatus,
     /// Attempts so far, while connecting.
     pub attempts: Option<u32>,
@@ -223,7 +231,8 @@ pub struct LinkSnapshot {
 }
 
 /// Last item that a child set aside, and the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NoteSnapshot {
     /// The item and the reason.
     pub text: String,
@@ -232,7 +241,8 @@ pub struct NoteSnapshot {
 }
 
 /// Reason why a child that runs does no work now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockerSnapshot {
     /// Name of the cause, for programs.
     pub kind: String,
@@ -255,8 +265,9 @@ pub struct BlockerSnapshot {
 }
 
 /// Last finished work of a child.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Work")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Work"))]
 pub struct WorkSnapshot {
     /// Name of one unit, for example `job`.
     pub unit: String,
@@ -267,9 +278,10 @@ pub struct WorkSnapshot {
 }
 
 /// Input that a child expects at intervals.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExpectedInputSnapshot {
-    /// Name, for example of a fetcher.
+    /// Name.
     pub name: String,
     /// Longest time between two arrivals, milliseconds.
     pub every_ms: u64,
@@ -282,7 +294,8 @@ pub struct ExpectedInputSnapshot {
 }
 
 /// Registered metric.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricSnapshot {
     /// Name within the child.
     pub name: String,
@@ -304,7 +317,8 @@ pub struct MetricSnapshot {
 }
 
 /// Label of a metric.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabelSnapshot {
     /// Name, for example `worker`.
     pub name: String,
@@ -313,7 +327,8 @@ pub struct LabelSnapshot {
 }
 
 /// Histogram of durations in microseconds: upper bounds of power-of-two buckets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimingSnapshot {
     /// Name within the child.
     pub name: String,
@@ -339,7 +354,7 @@ impl NodeSnapshot {
 
     /// True if a child that is not restarted after a normal exit has ended its work.
     pub fn has_exited(&self) -> bool {
-        self.restart != Restart::Permanent.name() && self.state == State::Stopped
+        self.restart != Restart::Permanent && self.state == State::Stopped
     }
 
     /// True if a connection that the child needs is not up.

@@ -23,8 +23,7 @@ pub enum State {
     BackingOff = 5,
     /// A thread that did not end by its deadline and cannot be dropped.
     Stuck = 6,
-    /// Exceeded its restart intensity; started again after a long delay, see
-    /// [`SupervisorSpec::give_up_alone`](crate::SupervisorSpec::give_up_alone).
+    /// Exceeded its restart intensity; started again after a long delay.
     GivenUp = 7,
     /// In the JSON of another instance: not known to this version.
     #[serde(other)]
@@ -50,8 +49,9 @@ impl State {
         State::GivenUp,
     ];
 
-    pub(crate) fn from_index(index: u8) -> Self {
-        Self::ALL[usize::from(index)]
+    /// The state with this number, as `State as u8` gives it.
+    pub fn from_index(index: u8) -> Self {
+        Self::ALL.get(usize::from(index)).copied().unwrap_or(Self::Unknown)
     }
 
     /// Names in the tree, in the order of the states.

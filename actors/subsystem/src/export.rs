@@ -13,7 +13,8 @@ pub type ExportPages = BoxStream<'static, Result<String, ConsoleError>>;
 /// Function that opens an export by its name and arguments, which may repeat.
 type Open = dyn Fn(&str, &[(String, String)]) -> Result<ExportPages, ConsoleError> + Send + Sync;
 
-/// Exports of a child, declared by [`ChildSpec::exports`](crate::ChildSpec::exports). Cheap to clone.
+/// Exports of a child, which [`ChildSpec::attach`](orchestrator_supervise::ChildSpec::attach) adds to it.
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct Exports(Arc<Open>);
 

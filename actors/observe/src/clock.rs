@@ -84,17 +84,22 @@ pub fn clock_jump() -> Option<ClockJump> {
 }
 
 /// Time of the steady clock, milliseconds; never 0.
-pub(crate) fn steady_ms() -> u64 {
+pub fn steady_ms() -> u64 {
     Clock::get().steady_ms().unsigned_abs()
 }
 
 /// Converts a time of the steady clock to milliseconds since 1970, by the present system's clock. 0 stays 0.
-pub(crate) fn wall_ms(steady_ms: u64) -> u64 {
+pub fn wall_ms(steady_ms: u64) -> u64 {
     if steady_ms == 0 {
         return 0;
     }
     let offset_ms = Clock::get().offset_ms.load(Relaxed);
     steady_ms.saturating_add_signed(offset_ms)
+}
+
+/// Whole milliseconds of a duration.
+pub fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

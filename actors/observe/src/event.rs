@@ -3,23 +3,23 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::Mutex;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::{branch::is_in_branch, clock::now_ms};
+use crate::{branch::is_in_branch, clock::now_ms, json_size::json_bytes};
 
 /// Number of events kept.
 pub const EVENT_LOG_CAPACITY: usize = 4096;
 
 /// Event of one child.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     /// Sequence number in this process, from 1, without gaps.
     pub seq: u64,
     /// Wall clock time, milliseconds since 1970.
     pub at_ms: u64,
-    /// Tree path of the child, e.g. `orchestrator/queue/fetcher_watcher`.
+    /// Path of the child in the tree.
     pub path: String,
     /// Kind of the event, with its details.
     #[serde(flatten)]
@@ -27,7 +27,8 @@ pub struct Event {
 }
 
 /// Kind of an event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventKind {
     /// An incarnation is up.
@@ -106,6 +107,35 @@ pub enum EventKind {
     },
 }
 
+impl Event {
+    /// Upper bound of its JSON, in bytes.
+    pub(crate) fn json_bytes(&self) -> usize {
+        let texts: [Option<&str>; 4] = match &self.kind {
+            EventKind::Exited { reason, in_progress, .. } => {
+                [Some(reason), in_progress.as_deref(), None, None]
+            }
+            EventKind::Escalated { reason }
+            | EventKind::GivenUp { reason, .. }
+            | EventKind::LinkDown { reason }
+            | EventKind::LinkUnanswered { reason } => [Some(reason), None, None, None],
+            EventKind::StopTimedOut { in_progress, .. } => [in_progress.as_deref(), None, None, None],
+            EventKind::Commanded { verb, by, reason, outcome } => {
+                [Some(verb), Some(by), Some(reason), Some(outcome)]
+            }
+            EventKind::Started { .. }
+            | EventKind::RestartScheduled { .. }
+            | EventKind::Paused
+            | EventKind::Resumed
+            | EventKind::Purged { .. }
+            | EventKind::LinkUp
+            | EventKind::Added
+            | EventKind::Removed => [None; 4],
+        };
+        // Names of the fields and three numbers of up to 20 digits.
+        160 + json_bytes(&self.path) + texts.into_iter().flatten().map(json_bytes).sum::<usize>()
+    }
+}
+
 impl EventKind {
     /// Names of all kinds in JSON.
     pub const NAMES: [&str; 15] = [
@@ -170,7 +200,8 @@ impl Default for EventLog {
 }
 
 impl EventLog {
-    pub(crate) fn push(&self, path: &str, kind: EventKind) {
+    /// Adds an event of the child at `path`.
+    pub fn push(&self, path: &str, kind: EventKind) {
         let mut ring = self.ring.lock();
         let seq = ring.next;
         ring.next += 1;
@@ -264,6 +295,23 @@ mod tests {
         for (kind, name) in kinds.iter().zip(EventKind::NAMES) {
             let wire = serde_json::to_value(kind).expect("JSON");
             assert_eq!((&wire["event"], kind.name()), (&serde_json::json!(name), name));
+        }
+    }
+
+    #[test]
+    fn the_size_of_an_event_is_an_upper_bound_of_its_json() {
+        let text = || "\u{1}\"\\\u{e4}".repeat(100);
+        for kind in [
+            EventKind::Exited { incarnation: u64::MAX, reason: text(), in_progress: Some(text()) },
+            EventKind::RestartScheduled { delay_ms: u64::MAX },
+            EventKind::GivenUp { reason: text(), delay_ms: u64::MAX },
+            EventKind::StopTimedOut { depth: usize::MAX, in_progress: Some(text()) },
+            EventKind::Commanded { verb: text(), by: text(), reason: text(), outcome: text() },
+            EventKind::LinkUnanswered { reason: text() },
+        ] {
+            let event = Event { seq: u64::MAX, at_ms: u64::MAX, path: text(), kind };
+            let json = serde_json::to_string(&event).expect("JSON").len();
+            assert!((json..json + 160).contains(&event.json_bytes()), "{json} bytes of {event:?}");
         }
     }
 }

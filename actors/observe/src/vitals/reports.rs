@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Vitals {
-    /// Reports why the child does no work although it runs, and what helps; `GET /v1/why` shows it. The start
+    /// Reports why the child does no work although it runs, and what helps. The start
     /// of a cause that is reported again stays. It ends by [`Vitals::clear_blocker`], or with the
     /// incarnation.
     pub fn set_blocker(&self, kind: &'static str, text: impl AsRef<str>, help: impl AsRef<str>) {
@@ -29,7 +29,7 @@ impl Vitals {
     }
 
     /// Like [`Vitals::set_blocker_with`], for a reason that healthy days have, too, such as an empty input:
-    /// `GET /v1/why` shows it, and no view shows the child as blocked.
+    /// no view shows the child as blocked.
     pub fn set_routine(
         &self,
         kind: &'static str,
@@ -64,8 +64,8 @@ impl Vitals {
         self.blocker.get()
     }
 
-    /// Declares that the child finishes units of work, for example `job`. `GET /v1/why` shows the time of the
-    /// last one. The first declaration stays.
+    /// Declares that the child finishes units of work, for example `job`, whose last time snapshots show.
+    /// The first declaration stays.
     pub fn set_work_unit(&self, unit: &'static str) {
         self.work_log.set_unit(unit);
     }
@@ -82,8 +82,8 @@ impl Vitals {
         self.work_log.set_waits(waits);
     }
 
-    /// Declares that the input `name` arrives at least once in `every`; `GET /v1/why` and `/metrics` show
-    /// when it is late, with the command or action `help`. The period begins now. A later call for the same
+    /// Declares that the input `name` arrives at least once in `every`; snapshots show when it is
+    /// late, with the command or action `help`. The period begins now. A later call for the same
     /// name, also of another incarnation, keeps the last arrival.
     pub fn expect_input(&self, name: &str, every: Duration, help: &str) -> ExpectedInput {
         let mut inputs = self.expected_inputs.lock();
@@ -99,7 +99,8 @@ impl Vitals {
         self.expected_inputs.lock().retain(|input| !input.is(name));
     }
 
-    pub(crate) fn expected_inputs(&self) -> Vec<ExpectedInputSnapshot> {
+    /// Inputs that it expects, in alphabetical order.
+    pub fn expected_inputs(&self) -> Vec<ExpectedInputSnapshot> {
         let mut inputs: Vec<_> = self.expected_inputs.lock().iter().map(ExpectedInput::snapshot).collect();
         inputs.sort_by(|a, b| a.name.cmp(&b.name));
         inputs

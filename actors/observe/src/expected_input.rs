@@ -11,7 +11,7 @@ use std::{
 use orchestrator_text::sanitize;
 
 use crate::{
-    clock::{now_ms, steady_ms},
+    clock::{millis, now_ms, steady_ms},
     snapshot::ExpectedInputSnapshot,
 };
 
@@ -68,10 +68,6 @@ impl ExpectedInput {
             help: self.help.to_string(),
         }
     }
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn signed(ms: u64) -> i64 {

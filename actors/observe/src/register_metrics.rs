@@ -11,7 +11,7 @@
 /// label's value; see [`Vitals::register_labelled`](crate::Vitals::register_labelled).
 ///
 /// ```
-/// orchestrator_supervise::metrics! {
+/// orchestrator_observe::metrics! {
 ///     /// Metrics of a consumer.
 ///     pub struct ConsumerMetrics {
 ///         /// Messages delivered by the broker.
@@ -20,7 +20,7 @@
 ///         pub held: gauge("bytes") as "in_flight",
 ///     }
 /// }
-/// orchestrator_supervise::metrics! {
+/// orchestrator_observe::metrics! {
 ///     /// Metrics of one worker.
 ///     pub struct WorkerMetrics by "worker" {
 ///         /// Events sent to the worker.

@@ -1,19 +1,26 @@
 //! Work in progress of a child: shown in the tree while it lasts, named in the exit when it is lost.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::*},
+    },
     time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
 
 /// Time without progress after which a work item, or a poll of the arbiter, counts as stuck.
-pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(1);
+pub const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 /// Work items in progress of one child, oldest first: the message being handled, and the items that the child
 /// names itself.
 #[derive(Debug, Default)]
-pub(crate) struct WorkInProgress(Mutex<Items>);
+pub(crate) struct WorkInProgress {
+    items: Mutex<Items>,
+    /// The next item that begins panics.
+    panics: AtomicBool,
+}
 
 #[derive(Debug, Default)]
 struct Items {
@@ -52,36 +59,44 @@ pub struct WorkGuard {
 
 impl WorkInProgress {
     pub(crate) fn begin(self: &Arc<Self>, name: &'static str, now: Instant) -> WorkGuard {
-        let mut items = self.0.lock();
+        let mut items = self.items.lock();
         let id = items.next_id;
         items.next_id += 1;
         items.lost = None;
         items.current.push(WorkItem { id, name, since: now, advanced: now });
-        WorkGuard { work: self.clone(), id }
+        drop(items);
+        let guard = WorkGuard { work: self.clone(), id };
+        assert!(!self.panics.swap(false, AcqRel), "injected panic");
+        guard
+    }
+
+    /// Sets whether the next item that begins panics.
+    pub(crate) fn set_panics(&self, panics: bool) {
+        self.panics.store(panics, Release);
     }
 
     /// Records progress of all items.
     pub(crate) fn progress(&self, now: Instant) {
-        self.0.lock().current.iter_mut().for_each(|item| item.advanced = now);
+        self.items.lock().current.iter_mut().for_each(|item| item.advanced = now);
     }
 
     pub(crate) fn oldest(&self) -> Option<WorkItem> {
-        self.0.lock().current.first().copied()
+        self.items.lock().current.first().copied()
     }
 
     /// Marks the oldest item as lost: its incarnation is about to be dropped.
     pub(crate) fn mark_lost(&self) {
-        let mut items = self.0.lock();
+        let mut items = self.items.lock();
         items.lost = items.lost.or(items.current.first().map(|item| item.name));
     }
 
     /// Item that was lost since the last call.
     pub(crate) fn take_lost(&self) -> Option<&'static str> {
-        self.0.lock().lost.take()
+        self.items.lock().lost.take()
     }
 
     fn end(&self, id: u64) {
-        let mut items = self.0.lock();
+        let mut items = self.items.lock();
         let Some(position) = items.current.iter().rposition(|item| item.id == id) else {
             return;
         };

@@ -86,21 +86,22 @@ impl Resolver {
 
 /// Resolves addresses of another process of the same binary, as
 /// [`CrashLog::resolve_by`](crate::CrashLog::resolve_by) asks for. Reads addresses from `input`, one
-/// hexadecimal number a line. Writes the lines of each address to `output`, as one JSON array of arrays. The
+/// hexadecimal number a line. Writes the lines of each address to `output`, and an empty line after them. The
 /// first number is the address of a function of this module, which tells where the other process has loaded
 /// the binary.
 ///
 /// # Errors
 /// Input or output failed, or a line is no address.
-pub fn resolve_symbols(input: impl BufRead, output: impl Write) -> io::Result<()> {
+pub fn resolve_symbols(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let parse = |text: io::Result<String>| {
         usize::from_str_radix(&text?, 16).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     };
     let mut addresses = input.lines().map(parse);
     let origin = addresses.next().unwrap_or(Ok(origin()))?;
     let moved = |address: usize| address.wrapping_sub(origin).wrapping_add(self::origin());
-    let resolved: io::Result<Vec<_>> = addresses.map(|address| Ok(resolve(moved(address?)))).collect();
-    Ok(serde_json::to_writer(output, &resolved?)?)
+    // All addresses are read before the first line is written.
+    let addresses: Vec<usize> = addresses.collect::<io::Result<_>>()?;
+    addresses.into_iter().try_for_each(|address| writeln!(output, "{}\n", resolve(moved(address)).join("\n")))
 }
 
 /// Address of a function, which is at the same distance from any other one in each process of a binary.
@@ -125,9 +126,19 @@ fn resolve_in_process(
     let written = process.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(input.as_bytes()));
     let answer = process.wait_with_output()?;
     written?;
-    let resolved: Vec<Vec<String>> = serde_json::from_slice(&answer.stdout)
-        .map_err(|error| io::Error::other(format!("{}: {error}", answer.status)))?;
+    let resolved = parse(&String::from_utf8_lossy(&answer.stdout));
+    let found = resolved.len();
+    if found != addresses.len() {
+        let text = format!("{}: {found} of {} addresses are resolved", answer.status, addresses.len());
+        return Err(io::Error::other(text));
+    }
     Ok(resolved)
+}
+
+/// The lines of each address, as [`resolve_symbols`] writes them.
+fn parse(output: &str) -> Vec<Vec<String>> {
+    let of_address = |lines: &str| lines.lines().map(str::to_owned).collect();
+    output.split_terminator("\n\n").map(of_address).collect()
 }
 
 /// Several functions if calls are inlined.
@@ -181,7 +192,7 @@ mod tests {
             std::iter::once(origin()).chain(frames.addresses().iter().copied()).map(elsewhere).collect();
         let mut output = Vec::new();
         resolve_symbols(input.as_bytes(), &mut output).expect("resolved");
-        let lines: Vec<Vec<String>> = serde_json::from_slice(&output).expect("JSON");
+        let lines = parse(std::str::from_utf8(&output).expect("a text"));
         assert_eq!(lines.len(), frames.addresses().len());
         assert!(lines.concat().iter().any(|line| line.contains("symbols::tests::deep")), "{lines:#?}");
         assert!(resolve_symbols("x\n".as_bytes(), Vec::new()).is_err());

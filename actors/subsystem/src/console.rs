@@ -2,12 +2,10 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use actix::Message;
 use futures_util::future::BoxFuture;
+use orchestrator_supervise::{AskError, Message, Recipient, Tree};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-
-use crate::{mailbox::Recipient, refusal::AskError};
 
 /// Time that a console may take to answer.
 pub const CONSOLE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -35,7 +33,7 @@ pub enum Effect {
     /// Changes something.
     Changes,
     /// Brings in data of a client, as messages of a peer do. It is no event: an import sends thousands, and
-    /// the log of events keeps [`EVENT_LOG_CAPACITY`](crate::EVENT_LOG_CAPACITY).
+    /// the log of events keeps [`EVENT_LOG_CAPACITY`](orchestrator_observe::EVENT_LOG_CAPACITY).
     Delivers,
     /// Pauses the child's work until a verb that [`Self::Resumes`].
     Pauses,
@@ -64,15 +62,49 @@ pub enum ConsoleError {
     Refused(String),
 }
 
+/// Verbs of a child, which [`ChildSpec::attach`](orchestrator_supervise::ChildSpec::attach) adds to it.
+#[derive(Debug)]
+pub struct Console(Vec<ConsoleVerb>);
+
+impl Console {
+    /// Creates the console of a child that answers `verbs`.
+    pub fn new(verbs: impl IntoIterator<Item = ConsoleVerb>) -> Self {
+        Self(verbs.into_iter().collect())
+    }
+
+    /// Finds the verb `name` of the console of the child at `path`.
+    ///
+    /// # Errors
+    /// The child has no console, or not this verb.
+    pub fn verb(tree: &Tree, path: &str, name: &str) -> Result<ConsoleVerb, ConsoleCallError> {
+        let console = tree.attached::<Self>(path).ok_or_else(|| {
+            let with: Vec<_> = tree.all_attached::<Self>().into_iter().map(|(path, _)| path).collect();
+            ConsoleCallError::NoConsole(format!("`{path}` has no console; these have: {}", with.join(", ")))
+        })?;
+        let names = || console.0.iter().map(|verb| verb.name).collect::<Vec<_>>().join(", ");
+        let verb = console.0.iter().find(|verb| verb.name == name).cloned();
+        verb.ok_or_else(|| ConsoleError::UnknownVerb(names()).into())
+    }
+
+    /// The verbs of every console of `tree`, with the path of its child.
+    pub fn all_verbs(tree: &Tree) -> Vec<(String, ConsoleVerb)> {
+        let consoles = tree.all_attached::<Self>();
+        let verbs = consoles
+            .iter()
+            .flat_map(|(path, console)| console.0.iter().map(|verb| (path.clone(), verb.clone())));
+        verbs.collect()
+    }
+}
+
 /// Sends the arguments of a verb to its actor.
 type Call = dyn Fn(Value) -> BoxFuture<'static, Result<ConsoleReply, ConsoleCallError>> + Send + Sync;
 
 /// Verb of a console: its name and effect, its JSON schemas, and the way to the actor.
 #[derive(Clone)]
 pub struct ConsoleVerb {
-    pub(crate) name: &'static str,
-    pub(crate) effect: Effect,
-    pub(crate) schemas: fn() -> VerbSchemas,
+    name: &'static str,
+    effect: Effect,
+    schemas: fn() -> VerbSchemas,
     call: Arc<Call>,
 }
 
@@ -148,3 +180,6 @@ impl fmt::Debug for ConsoleVerb {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

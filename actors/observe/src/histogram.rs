@@ -93,6 +93,11 @@ impl Histogram {
         0
     }
 
+    /// Upper bounds of p50, p95 and p99, in microseconds.
+    pub fn quantiles_us(&self) -> [u64; 3] {
+        [0.5, 0.95, 0.99].map(|q| self.quantile_us(q))
+    }
+
     fn bound_us(&self, bucket: usize) -> u64 {
         self.resolution_us.saturating_mul(1 << bucket)
     }

@@ -11,12 +11,13 @@ const CALLERS: [&str; 5] =
 /// Names of functions that catch a panic. The frames from them on are the kernel's.
 const CATCH: [&str; 2] = ["__rust_try", "::catch_unwind"];
 
-/// Addresses of a stack, the innermost first.
+/// Addresses of a stack, the innermost first; at most 128.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Frames(Box<[usize]>);
+pub struct Frames(Box<[usize]>);
 
 impl Frames {
-    pub(crate) fn capture() -> Self {
+    /// Addresses of the stack of this thread. Names and lines are not looked up.
+    pub fn capture() -> Self {
         let mut addresses = Vec::with_capacity(64);
         backtrace::trace(|frame| {
             addresses.push(frame.ip().addr());
@@ -75,14 +76,14 @@ mod tests {
             "__rustc::rust_begin_unwind at panicking.rs:1",
             "core::panicking::panic_fmt at panicking.rs:2",
             "core::result::unwrap_failed",
-            "queue::store<core::option::Option> at x.rs:3",
+            "store::put<core::option::Option> at x.rs:3",
             "core::option::map",
             "std::panic::catch_unwind",
             "kernel",
         ]);
         assert_eq!(
             trim(whole, true),
-            lines(&["queue::store<core::option::Option> at x.rs:3", "core::option::map"])
+            lines(&["store::put<core::option::Option> at x.rs:3", "core::option::map"])
         );
         assert_eq!(trim(lines(&["a", "b"]), false), lines(&["a", "b"]));
     }

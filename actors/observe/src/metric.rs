@@ -5,11 +5,11 @@ use std::sync::{
     atomic::{AtomicI64, Ordering::Relaxed},
 };
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Kind of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MetricKind {
     /// Only grows; `/metrics` adds `_total` to its name.

@@ -1,16 +1,15 @@
-//! Hook events: facts that children report to a reader in the process, which stores them. Not part of the
-//! event log, since there may be many of them, and a reader must miss none.
+//! Hook events: facts about a subsystem's work that its children report to the hooks, which store them. Not
+//! part of the event log of the tree, since there may be many of them, and the hooks must miss none.
 
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
 };
 
+use orchestrator_observe::now_ms;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
-
-use crate::clock::now_ms;
 
 /// Maximum number of events that wait for the reader.
 const WAITING_MAX: usize = 4_096;
@@ -24,7 +23,7 @@ pub struct HookEvent {
     pub at_ms: u64,
     /// Tree path of the child.
     pub path: String,
-    /// Kind, such as `subsystem.gave_up`.
+    /// Kind, such as `catalog.dead`.
     pub kind: &'static str,
     /// Details, an object.
     pub data: Value,
@@ -55,7 +54,9 @@ impl HookEvents {
         self.0.log.lock().wanted = kinds.into_iter().collect();
     }
 
-    pub(crate) fn push(&self, path: &str, kind: &'static str, data: impl FnOnce() -> Value) {
+    /// Reports a fact about the child at `path`, if the reader stores its `kind`. The caller escapes and
+    /// limits texts in `data`, an object, by `orchestrator_text::sanitize`.
+    pub fn report(&self, path: &str, kind: &'static str, data: impl FnOnce() -> Value) {
         let mut log = self.0.log.lock();
         if !log.wanted.contains(kind) {
             return;
@@ -106,11 +107,11 @@ mod tests {
     #[test]
     fn wanted_events_wait_until_they_are_removed() {
         let log = HookEvents::default();
-        log.push("o/a", "lost", || unreachable!("nobody wants it"));
+        log.report("o/a", "lost", || unreachable!("nobody wants it"));
         log.want(["lost"]);
-        log.push("o/a", "other", || unreachable!("nobody wants it"));
+        log.report("o/a", "other", || unreachable!("nobody wants it"));
         for i in 0..WAITING_MAX + 2 {
-            log.push("o/a", "lost", || json!({ "i": i }));
+            log.report("o/a", "lost", || json!({ "i": i }));
         }
         assert_eq!((log.take_refused(), log.take_refused()), (2, 0));
         let oldest = log.oldest(2);

@@ -1,21 +1,19 @@
 //! Report of one crash, limited to [`REPORT_BYTES_MAX`] of JSON.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Event;
+use crate::{event::Event, json_size::json_bytes};
 
 /// Largest report, in bytes of JSON.
 pub(crate) const REPORT_BYTES_MAX: usize = 64 * 1024;
-/// Most events in a report.
-pub(crate) const EVENTS_MAX: usize = 20;
 /// Largest events of a report, in bytes of JSON.
 const EVENT_BYTES_MAX: usize = 16 * 1024;
 /// Largest samples of a report, in bytes of JSON or memory.
 const SAMPLE_BYTES_MAX: usize = 24 * 1024;
 
 /// Report of a panic or fault of a child, in at most 64 KiB.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CrashReport {
     /// Number in this process, from 1.
     pub number: u64,
@@ -26,7 +24,7 @@ pub struct CrashReport {
     /// Number of the incarnation.
     pub incarnation: u64,
     /// `panicked` or `failed`.
-    #[schemars(extend("enum" = ["panicked", "failed"]))]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["panicked", "failed"])))]
     pub kind: String,
     /// Message of the panic or fault, escaped and limited in length.
     pub message: String,
@@ -46,7 +44,8 @@ pub struct CrashReport {
 }
 
 /// Values of a child's metrics at some times.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Samples {
     /// Times, milliseconds since 1970.
     pub at_ms: Vec<u64>,
@@ -55,7 +54,8 @@ pub struct Samples {
 }
 
 /// Values of one metric, null where it did not exist.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledMetric {
     /// Name, with its label as `name{label=value}`.
     pub metric: String,
@@ -82,11 +82,14 @@ impl Samples {
 }
 
 impl CrashReport {
+    /// Most events in a report.
+    pub const EVENTS_MAX: usize = 20;
+
     /// Drops the oldest events until the rest is within its limit.
     pub(crate) fn limit_events(&mut self) {
         let mut room = EVENT_BYTES_MAX;
         let fit = self.events.iter().rev().take_while(|event| {
-            let bytes = json_bytes(event) + 1;
+            let bytes = event.json_bytes() + 1;
             let fits = bytes <= room;
             room = room.saturating_sub(bytes);
             fits
@@ -108,7 +111,7 @@ impl CrashReport {
     /// Adds the lines of the stack that fit.
     pub(crate) fn add_backtrace(&mut self, lines: Vec<String>) {
         // The mark needs room, too.
-        let mut room = REPORT_BYTES_MAX.saturating_sub(json_bytes(self) + 64);
+        let mut room = REPORT_BYTES_MAX.saturating_sub(self.bytes() + 64);
         let all = lines.len();
         self.backtrace = lines
             .into_iter()
@@ -128,19 +131,21 @@ impl CrashReport {
         }
     }
 
-    /// Size as JSON, in bytes.
+    /// Upper bound of its JSON, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        json_bytes(self)
+        let [path, kind, message] = [&self.path, &self.kind, &self.message].map(|text| json_bytes(text));
+        let options = [&self.location, &self.in_progress].into_iter().flatten();
+        let texts = options.chain(&self.backtrace).chain(&self.left_out);
+        let texts: usize = texts.map(|text| json_bytes(text) + 1).sum();
+        let events: usize = self.events.iter().map(|event| event.json_bytes() + 1).sum();
+        let samples = self.samples.as_ref().map_or(0, Samples::bytes);
+        // Names of the fields and three numbers of up to 20 digits.
+        256 + path + kind + message + texts + events + samples
     }
 
     /// Upper bound of its memory without the stack, in bytes.
     pub(crate) fn memory(&self) -> usize {
         let samples = self.samples.as_ref().map_or(0, Samples::bytes);
-        size_of::<Self>() + json_bytes(self) + self.events.len() * size_of::<Event>() + samples
+        size_of::<Self>() + self.bytes() + self.events.len() * size_of::<Event>() + samples
     }
-}
-
-fn json_bytes(value: &impl Serialize) -> usize {
-    // The types have no maps with keys that are not strings, so this cannot fail.
-    serde_json::to_vec(value).map_or(usize::MAX, |json| json.len())
 }

@@ -1,0 +1,51 @@
+//! Metrics, links, events, crash reports and snapshots of the children of a supervision tree.
+#![doc = include_str!("../README.md")]
+
+mod blocker;
+mod branch;
+mod clock;
+mod crash_log;
+mod crash_report;
+mod event;
+mod exit;
+mod expected_input;
+mod frames;
+mod histogram;
+mod in_progress;
+mod json_size;
+mod link;
+mod link_failure;
+mod link_refusals;
+mod link_requests;
+mod link_status;
+mod metric;
+mod register_metrics;
+mod restart;
+mod snapshot;
+mod state;
+mod symbols;
+mod timing;
+mod vitals;
+mod work_log;
+
+pub use branch::{is_in_branch, without_root};
+pub use clock::{ClockJump, clock_jump, millis, now_ms, steady_ms, wall_ms};
+pub use crash_log::CrashLog;
+pub use crash_report::{CrashReport, SampledMetric, Samples};
+pub use event::{EVENT_LOG_CAPACITY, Event, EventKind, EventLog};
+pub use exit::{Exit, Fault};
+pub use expected_input::ExpectedInput;
+pub use frames::Frames;
+pub use histogram::Histogram;
+pub use in_progress::{STUCK_AFTER, WorkGuard};
+pub use link::{Link, LinkReporter, LinkRequest};
+pub use link_failure::{FailureKind, LinkFailure};
+pub use link_requests::UNANSWERED;
+pub use link_status::LinkStatus;
+pub use metric::{GaugeGuard, Metric, MetricKind};
+pub use restart::Restart;
+pub use snapshot::*;
+pub use state::State;
+pub use symbols::resolve_symbols;
+pub use timing::Timing;
+pub use vitals::{LABELS_MAX, OTHER_LABEL, Vitals};
