@@ -132,7 +132,7 @@ fn entry(partial: &Path, kept: &BackupFile) -> Result<Entry> {
                 let folder = folder_for_sqlite(partial)?;
                 let to = folder.as_ref().map_or(partial.join(name), |folder| folder.path().join("copy"));
                 fs::create_dir_all(durable::parent(&to))?;
-                user_version = Some(copy(&kept.path, &to).map_err(anyhow::Error::msg)?);
+                user_version = Some(copy(&kept.path, &to)?);
                 check(&to).map_err(|fault| anyhow::anyhow!("the database is damaged: {fault}"))?;
                 let mut file = File::open(&to)?;
                 if folder.is_some() {

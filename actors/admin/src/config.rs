@@ -106,11 +106,10 @@ impl AdminConfig {
             return Err(AdminError::InvalidHost(host.clone()));
         }
         if let Some(path) = &self.unix_socket {
-            check_socket_path("admin.unix_socket", path).map_err(AdminError::SocketAccess)?;
+            check_socket_path("admin.unix_socket", path)?;
         }
         let [owner, group] = [&self.unix_socket_owner, &self.unix_socket_group].map(Option::as_deref);
-        let access = SocketAccess::new("admin.unix_socket", Some(&self.unix_socket_mode), owner, group)
-            .map_err(AdminError::SocketAccess)?;
+        let access = SocketAccess::new("admin.unix_socket", Some(&self.unix_socket_mode), owner, group)?;
         Ok(Addresses { tcp, probe, unix: self.unix_socket.clone(), access })
     }
 

@@ -2,6 +2,8 @@
 
 use std::{io, net::SocketAddr, path::PathBuf};
 
+use orchestrator_edge::SettingError;
+
 /// Reason why the endpoint cannot be configured or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
@@ -39,8 +41,8 @@ pub enum AdminError {
         problems: Vec<String>,
     },
     /// Mode, owner or group of the unix socket is invalid.
-    #[error("{0}")]
-    SocketAccess(String),
+    #[error(transparent)]
+    SocketAccess(#[from] SettingError),
     /// The TCP port could not be opened.
     #[error(
         "cannot listen on {address}: {source}{}: free the port, or set admin.listen to another one or to \"\"",

@@ -137,11 +137,11 @@ impl HandlerConfig {
                 // The file is read when the rule starts.
                 match self.url.as_ref().map(|url| Target::new(url.expose(), None)) {
                     None => say("url", "..", "it is missing: write http://HOST:PORT/PATH, or https"),
-                    Some(Err(reason)) => say("url", "..", &reason),
+                    Some(Err(error)) => say("url", "..", &error.to_string()),
                     Some(Ok(_)) => {}
                 }
-                if let Err(reason) = plain_headers(self.header_lines()) {
-                    say("headers", "..", &reason);
+                if let Err(error) = plain_headers(self.header_lines()) {
+                    say("headers", "..", &error.to_string());
                 }
             }
             HandlerKind::Queue => {

@@ -184,10 +184,8 @@ fn connection(config: &CatalogConfig) -> Result<(HttpCatalog, ChildSpec, Retries
 fn endpoint(config: &CatalogConfig, unverified_hosts: &[String]) -> Result<CatalogEndpoint, String> {
     let endpoint = CatalogEndpoint::new(&config.base, config.ca_file.as_deref(), unverified_hosts);
     // `base` may hold a password, so only the parser's text is shown.
-    let endpoint = endpoint.map_err(|error| match error.strip_prefix("ca_file") {
-        Some(rest) => format!("catalog.{}.ca_file{rest}", config.name),
-        None => format!("catalog.{}.base = ..: {error}", config.name),
-    })?;
+    let section = format!("catalog.{}", config.name);
+    let endpoint = endpoint.map_err(|error| error.in_section(&section, "base"))?;
     Ok(endpoint.timeouts(timeouts(config)))
 }
 

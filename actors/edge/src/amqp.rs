@@ -32,7 +32,7 @@ pub use self::{
     requests::{REPLY_TIMEOUT, connection_lost, refused, unless_different, with_timeout},
 };
 use crate::{
-    HostPort, LinkState, PeerError, PeerErrorKind, Sent, catch_panic,
+    HostPort, LinkState, PeerError, PeerErrorKind, Sent, SettingError, catch_panic,
     tls::{self, TlsClient},
 };
 
@@ -72,7 +72,7 @@ impl Broker {
     ///
     /// # Errors
     /// It is invalid; the text does not contain it.
-    pub fn new(url: &str, name: impl Into<String>) -> Result<Self, String> {
+    pub fn new(url: &str, name: impl Into<String>) -> Result<Self, SettingError> {
         Self::with_authorities(url, name, None)
     }
 
@@ -85,7 +85,7 @@ impl Broker {
         url: &str,
         name: impl Into<String>,
         ca_file: Option<&Path>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, SettingError> {
         let mut uri = address::parse(url)?;
         let tls = match uri.scheme {
             AMQPScheme::AMQP => None,
@@ -344,8 +344,8 @@ mod tests {
         let broker = Broker::new("amqps://ada:secret@h/%2f", "test").expect("the public authorities");
         assert_eq!(broker.endpoint(), "h:5671//");
         let none = Path::new("/none");
-        let error =
-            Broker::with_authorities("amqps://ada:secret@h/", "test", Some(none)).expect_err("no file");
+        let error = Broker::with_authorities("amqps://ada:secret@h/", "test", Some(none));
+        let error = error.expect_err("no file").to_string();
         assert!(
             error.starts_with("ca_file = /none: cannot be read") && !error.contains("amqp://"),
             "{error}"

@@ -38,6 +38,7 @@ mod reconnecting;
 mod regular_file;
 mod retry_policy;
 mod secrets;
+mod setting_error;
 mod shell_word;
 mod socket_access;
 mod socket_listener;
@@ -69,6 +70,7 @@ pub use retry_policy::{Retries, RetryPolicy};
 pub use secrets::{
     exposure, open_secret_file, read_secret, read_secret_file, warn_if_exposed, without_credentials,
 };
+pub use setting_error::SettingError;
 pub use shell_word::shell_word;
 pub use socket_access::{SocketAccess, check_socket_path};
 pub use socket_listener::SocketListener;

@@ -12,7 +12,7 @@ use orchestrator_text::sanitize;
 
 pub use self::client::{Batch, Batches, Client};
 
-use crate::{PeerError, PeerErrorKind, Sent, without_credentials};
+use crate::{PeerError, PeerErrorKind, Sent, SettingError, without_credentials};
 
 /// Error code: not authorised.
 const NO_PERMISSION: i32 = 13;
@@ -38,8 +38,9 @@ pub fn endpoint(uri: &str, database: &str) -> String {
 ///
 /// # Errors
 /// The address is invalid. The text does not contain it, since it may have a password.
-pub fn check_address(uri: &str) -> Result<(), String> {
-    address::parse(uri).map(drop)
+pub fn check_address(uri: &str) -> Result<(), SettingError> {
+    address::parse(uri)?;
+    Ok(())
 }
 
 /// `action` describes the call.

@@ -10,7 +10,7 @@ use std::{
 use orchestrator_text::sanitize;
 use rustix::{fs::OFlags, io::Errno};
 
-use crate::with_suffix;
+use crate::{SettingError, with_suffix};
 
 /// Upper bound of a file that is read as text, in bytes.
 const TEXT_MAX: u64 = 16 << 20;
@@ -89,8 +89,8 @@ fn open(options: &mut OpenOptions, path: &Path, flags: OFlags) -> io::Result<(Fi
 /// Checks that SQLite takes `path` as the name of a file. `key` names the path.
 ///
 /// # Errors
-/// It is the name of a database in memory, an address, or a directory.
-pub fn check_database_path(key: &str, path: &Path) -> Result<(), String> {
+/// It is the name of a database in memory, an address, or a directory. The text begins with the key.
+pub fn check_database_path(key: &str, path: &Path) -> Result<(), SettingError> {
     let bytes = path.as_os_str().as_encoded_bytes();
     let reason = if bytes.starts_with(b":") || bytes.starts_with(b"file:") {
         "SQLite takes this for another thing than a file: write ./ before it"
@@ -99,7 +99,7 @@ pub fn check_database_path(key: &str, path: &Path) -> Result<(), String> {
     } else {
         return Ok(());
     };
-    Err(format!("{key} = {}: {reason}", sanitize(bytes)))
+    Err(format!("{key} = {}: {reason}", sanitize(bytes)).into())
 }
 
 #[cfg(test)]

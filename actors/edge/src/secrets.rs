@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use rustix::process::{getegid, getgroups};
 
-use crate::{open_regular, read_at_most};
+use crate::{SettingError, open_regular, read_at_most};
 
 /// Leaves out user and password; None if `url` has no scheme.
 pub fn without_credentials(url: &str) -> Option<String> {
@@ -77,11 +77,11 @@ fn is_private(metadata: &Metadata) -> bool {
 ///
 /// # Errors
 /// The file cannot be read; a later attempt may succeed. The text begins with `key = file`.
-pub fn read_secret(file: Option<&Path>, plain: &str, key: &str) -> Result<String, String> {
+pub fn read_secret(file: Option<&Path>, plain: &str, key: &str) -> Result<String, SettingError> {
     let Some(file) = file else { return Ok(plain.to_owned()) };
     read_secret_file(file)
         .map(|text| text.trim().to_owned())
-        .map_err(|error| format!("{key} = {}: cannot be read: {error}", file.display()))
+        .map_err(|error| format!("{key} = {}: cannot be read: {error}", file.display()).into())
 }
 
 #[cfg(test)]
@@ -111,16 +111,18 @@ mod tests {
         assert_eq!(read_secret(None, "plain", "a.file").as_deref(), Ok("plain"));
         let pipe = file.path().with_extension("pipe");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
-        let error = read_secret(Some(&pipe), "plain", "a.file").expect_err("a pipe");
+        let error = read_secret(Some(&pipe), "plain", "a.file").expect_err("a pipe").to_string();
         assert!(error.ends_with("cannot be read: it is no regular file"), "{error}");
         std::fs::remove_file(&pipe).expect("remove");
         std::fs::write(file.path(), b"\xff").expect("write");
-        let error = read_secret(Some(file.path()), "plain", "a.file").expect_err("not UTF-8");
+        let error = read_secret(Some(file.path()), "plain", "a.file").expect_err("not UTF-8").to_string();
         assert!(error.ends_with("it is not UTF-8"), "{error}");
         std::fs::write(file.path(), [b'x'; FILE_MAX as usize + 1]).expect("write");
-        let error = read_secret(Some(file.path()), "plain", "a.file").expect_err("too large");
+        let error = read_secret(Some(file.path()), "plain", "a.file").expect_err("too large").to_string();
         assert!(error.ends_with("larger than 65536 bytes"), "{error}");
-        let error = read_secret(Some(Path::new("/nowhere/x")), "plain", "a.file").expect_err("no such file");
+        let error = read_secret(Some(Path::new("/nowhere/x")), "plain", "a.file")
+            .expect_err("no such file")
+            .to_string();
         assert!(error.starts_with("a.file = /nowhere/x: cannot be read"), "{error}");
     }
 }

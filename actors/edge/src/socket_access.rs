@@ -8,6 +8,8 @@ use std::{
 
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, chownat};
 
+use crate::SettingError;
+
 /// Greatest mode: permissions only.
 const MODE_MAX: u32 = 0o777;
 
@@ -30,7 +32,7 @@ impl SocketAccess {
         mode: Option<&str>,
         owner: Option<&str>,
         group: Option<&str>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, SettingError> {
         let parse = |mode: &str| {
             let octal =
                 mode.bytes().all(|byte| byte.is_ascii_digit()).then(|| u32::from_str_radix(mode, 8).ok());
@@ -75,10 +77,11 @@ impl SocketAccess {
 /// Checks that the system can bind a socket to `path`. `key` names the path.
 ///
 /// # Errors
-/// It cannot: an address has at most 107 bytes.
-pub fn check_socket_path(key: &str, path: &Path) -> Result<(), String> {
+/// It cannot: an address has at most 107 bytes. The text begins with the key.
+pub fn check_socket_path(key: &str, path: &Path) -> Result<(), SettingError> {
     SocketAddr::from_pathname(path).map(drop).map_err(|_| {
-        format!("{key} = {}: the path of a socket has at most 107 bytes: write a shorter one", path.display())
+        let reason = "the path of a socket has at most 107 bytes: write a shorter one";
+        format!("{key} = {}: {reason}", path.display()).into()
     })
 }
 
@@ -107,7 +110,7 @@ mod tests {
             (None, None, Some("-1"), "a.b_group = -1: "),
             (None, None, Some("4294967295"), "a.b_group = 4294967295: "),
         ] {
-            let error = SocketAccess::new("a.b", mode, owner, group).unwrap_err();
+            let error = SocketAccess::new("a.b", mode, owner, group).unwrap_err().to_string();
             assert!(error.starts_with(text), "{error}");
         }
     }
@@ -116,7 +119,7 @@ mod tests {
     fn a_path_that_no_socket_can_have_is_refused() {
         let path = |length| "s".repeat(length);
         assert_eq!(check_socket_path("a.b", path(107).as_ref()), Ok(()));
-        let error = check_socket_path("a.b", path(108).as_ref()).unwrap_err();
+        let error = check_socket_path("a.b", path(108).as_ref()).unwrap_err().to_string();
         assert!(error.starts_with("a.b = sss") && error.contains("107"), "{error}");
     }
 }

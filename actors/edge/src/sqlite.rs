@@ -2,7 +2,7 @@
 
 mod failure;
 
-use std::{path::Path, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{
@@ -28,9 +28,9 @@ const ALL_PAGES: i32 = -1;
 /// commits would start the copy again.
 ///
 /// # Errors
-/// The text of SQLite. `to` may be incomplete.
-pub fn copy(from: &Path, to: &Path) -> Result<i64, String> {
-    check_database_files(from).map_err(|error| error.to_string())?;
+/// The error of SQLite, or the database is locked. `to` may be incomplete.
+pub fn copy(from: &Path, to: &Path) -> io::Result<i64> {
+    check_database_files(from)?;
     let run = || -> rusqlite::Result<Option<i64>> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let source = Connection::open_with_flags(from, flags)?;
@@ -44,17 +44,15 @@ pub fn copy(from: &Path, to: &Path) -> Result<i64, String> {
         let step = backup.step(ALL_PAGES)?;
         Ok((step == StepResult::Done).then_some(version))
     };
-    match run() {
-        Ok(version) => version.ok_or_else(|| "the database is locked".to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
+    let version = run().map_err(io::Error::other)?;
+    version.ok_or_else(|| io::Error::new(io::ErrorKind::ResourceBusy, "the database is locked"))
 }
 
 /// Checks the structure of the database at `path`, which no process has open. Creates no files beside it.
 ///
 /// # Errors
-/// The first fault, or the text of SQLite.
-pub fn check(path: &Path) -> Result<(), String> {
+/// The first fault, or the error of SQLite.
+pub fn check(path: &Path) -> io::Result<()> {
     let run = || -> rusqlite::Result<String> {
         let uri = format!("file:{}?immutable=1", percent_encode(path.as_os_str().as_encoded_bytes(), PATH));
         // Nothing is written. Opening a named pipe that another user has put there would block if it were
@@ -63,10 +61,9 @@ pub fn check(path: &Path) -> Result<(), String> {
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         Connection::open_with_flags(uri, flags)?.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
     };
-    match run() {
-        Ok(answer) if answer == "ok" => Ok(()),
-        Ok(fault) => Err(fault),
-        Err(error) => Err(error.to_string()),
+    match run().map_err(io::Error::other)? {
+        answer if answer == "ok" => Ok(()),
+        fault => Err(io::Error::new(io::ErrorKind::InvalidData, fault)),
     }
 }
 
@@ -88,10 +85,10 @@ mod tests {
             )
             .expect("rows");
         let to = directory.path().join("copy ?#%.db");
-        assert_eq!(copy(&path, &to), Ok(7));
+        assert_eq!(copy(&path, &to).expect("a copy"), 7);
         writer.execute_batch("COMMIT").expect("the writer was not disturbed");
         let before = fs::read_dir(directory.path()).expect("the directory").count();
-        assert_eq!(check(&to), Ok(()));
+        check(&to).expect("no fault");
         assert_eq!(fs::read_dir(directory.path()).expect("the directory").count(), before);
         let rows = |path: &Path| {
             let found = Connection::open(path).expect("a database");

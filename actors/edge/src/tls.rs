@@ -21,7 +21,7 @@ pub use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 pub(crate) use self::explanation::{certificate_error, show_command};
 pub(crate) use self::verifier::Authorities;
 use self::verifier::Verifier;
-use crate::{PeerError, PeerErrorKind, Sent};
+use crate::{PeerError, PeerErrorKind, Sent, SettingError};
 
 /// TLS client of one host.
 #[derive(Clone)]
@@ -66,12 +66,13 @@ impl TlsClient {
 /// ones.
 ///
 /// # Errors
-/// The file cannot be read or has no certificate. The text begins with `ca_file = file`.
-pub fn connector(authorities: Option<&Path>) -> Result<TlsConnector, String> {
-    let roots = roots(authorities).map_err(|reason| {
-        format!("ca_file = {}: {reason}", authorities.unwrap_or(Path::new("")).display())
+/// The file cannot be read or has no certificate.
+pub fn connector(authorities: Option<&Path>) -> Result<TlsConnector, SettingError> {
+    let roots = roots(authorities).map_err(|reason| SettingError::Authorities {
+        path: authorities.unwrap_or(Path::new("")).to_owned(),
+        reason,
     })?;
-    trusting(roots)
+    Ok(trusting(roots)?)
 }
 
 /// Reads a file of certificates (PEM); without one, returns the authorities of the public web.
@@ -115,8 +116,8 @@ fn verifying(authorities: Option<Authorities>, checks_host: bool) -> Result<TlsC
 ///
 /// # Errors
 /// TLS is not available; the text says why.
-pub fn unverified() -> Result<TlsConnector, String> {
-    verifying(None, false)
+pub fn unverified() -> Result<TlsConnector, SettingError> {
+    Ok(verifying(None, false)?)
 }
 
 fn unusable(error: impl Display) -> String {

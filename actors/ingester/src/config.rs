@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use orchestrator_edge::{process::Environment, read_secret};
+use orchestrator_edge::{SettingError, process::Environment, read_secret};
 use orchestrator_subsystem::{Address, Period, Secret, secret::exposed};
 use orchestrator_text::sanitize;
 use schemars::JsonSchema;
@@ -238,7 +238,7 @@ impl IngesterConfig {
     ///
     /// # Errors
     /// `redis_url_file` cannot be read.
-    pub(crate) fn redis(&self) -> Result<String, String> {
+    pub(crate) fn redis(&self) -> Result<String, SettingError> {
         read_secret(self.redis_url_file.as_deref(), self.redis_url.expose(), "ingester.redis_url_file")
     }
 
@@ -305,13 +305,14 @@ impl IngesterConfig {
         if self.redis_url_file.is_some() {
             return None;
         }
-        let text = RedisTarget::new(self.redis_url.expose(), self.redis_ca_file.as_deref(), "", Uuid::nil())
-            .err()?;
-        let of_file = text.strip_prefix("redis_ca_file = ").and_then(|rest| rest.split_once(": "));
-        Some(match of_file {
-            Some((file, text)) => ("redis_ca_file", file.to_owned(), text.to_owned()),
+        let target =
+            RedisTarget::new(self.redis_url.expose(), self.redis_ca_file.as_deref(), "", Uuid::nil());
+        Some(match target.err()? {
+            SettingError::Authorities { path, reason } => {
+                ("redis_ca_file", path.display().to_string(), reason)
+            }
             // The URL is not repeated, since it may contain a password.
-            None => ("redis_url", "this".to_owned(), text),
+            SettingError::Value(reason) => ("redis_url", "this".to_owned(), reason),
         })
     }
 

@@ -70,6 +70,7 @@ mod work;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use orchestrator_edge::SettingError;
 use orchestrator_exchange::{Exchange, HookEvents, JobQueue};
 use orchestrator_supervise::{
     ChildRef, ChildSpec, Durable, Factory, InboxSlot, Limits, Mailbox, MailboxSlot, OnRestart, Outbox,
@@ -175,7 +176,11 @@ fn branch(
     let name: Arc<str> = config.name().into();
     let service_uuid = Uuid::new_v4();
     let ca_file = config.redis_ca_file.as_deref();
-    let target = RedisTarget::new(&config.redis()?, ca_file, &name, service_uuid)?;
+    let target = RedisTarget::new(&config.redis()?, ca_file, &name, service_uuid);
+    let target = target.map_err(|error| match error {
+        SettingError::Authorities { .. } => format!("redis_{error}"),
+        SettingError::Value(reason) => reason,
+    })?;
     let mappings = Durable::new("mappings", Mappings::default());
     let requests = Durable::new("controller_requests", ControllerRequests::default());
     let sent = Durable::new("sent_events", 0);

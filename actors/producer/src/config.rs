@@ -4,7 +4,7 @@ mod on_complete;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use orchestrator_edge::{mongodb, read_secret, without_credentials};
+use orchestrator_edge::{SettingError, mongodb, read_secret, without_credentials};
 use orchestrator_producer_rules::{job::JobOptions, queue_state::CountedQueues};
 use orchestrator_subsystem::Address;
 use schemars::JsonSchema;
@@ -231,7 +231,7 @@ impl MongoConfig {
     ///
     /// # Errors
     /// `uri_file` cannot be read, for now.
-    pub fn target(&self) -> Result<String, String> {
+    pub fn target(&self) -> Result<String, SettingError> {
         read_secret(self.uri_file.as_deref(), self.uri.expose(), "producer.mongodb.uri_file")
     }
 }
@@ -377,7 +377,7 @@ mod tests {
         let mut config = at("mongodb://a");
         assert_eq!(config.target().as_deref(), Ok("mongodb://a"));
         config.uri_file = Some("/nowhere/uri".into());
-        assert!(config.target().unwrap_err().contains("producer.mongodb.uri_file"));
+        assert!(config.target().unwrap_err().to_string().contains("producer.mongodb.uri_file"));
         assert_eq!(config.endpoint(), "/nowhere/uri");
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "mongodb://me:s3cr3t@b:1/?authSource=admin\n").unwrap();

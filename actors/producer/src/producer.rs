@@ -261,7 +261,7 @@ async fn open(config: &ProducerConfig, strict: bool, env: &LiveEnvironment) -> R
                 let opened = MongoStore::open(&uri, collections.clone(), strict, Some(env.store_link()));
                 opened.await.map_err(|error| LinkFailure::from(&error))
             }
-            Err(reason) => Err(reason.into()),
+            Err(error) => Err(error.to_string().into()),
         };
         match opened {
             Ok(store) => return Ok(store),

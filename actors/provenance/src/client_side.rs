@@ -91,7 +91,7 @@ pub(crate) fn attach(
 /// The connection is listed under `name`.
 pub(crate) fn broker(config: &ProvenanceConfig, name: &str) -> Result<Broker, ProvenanceError> {
     let config = &config.amqp;
-    let url = config.target().map_err(ProvenanceError::Config)?;
+    let url = config.target().map_err(|error| ProvenanceError::Config(error.to_string()))?;
     let broker = Broker::with_authorities(&url, name, config.ca_file.as_deref());
     broker.map_err(|error| ProvenanceError::Config(format!("provenance.amqp: {error}")))
 }

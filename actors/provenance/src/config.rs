@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use orchestrator_edge::{amqp::Broker, check_database_path, read_secret};
+use orchestrator_edge::{SettingError, amqp::Broker, check_database_path, read_secret};
 use orchestrator_subsystem::Address;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -200,7 +200,8 @@ impl ProvenanceConfig {
     pub fn check_edges(&self) -> Vec<String> {
         let Self { amqp, .. } = self;
         let mut wrong = self.missing_stores(BUILT);
-        wrong.extend(check_database_path("provenance.sqlite.path", &self.sqlite.path).err());
+        wrong
+            .extend(check_database_path("provenance.sqlite.path", &self.sqlite.path).err().map(String::from));
         let broker = amqp.url_file.is_none().then(|| Broker::new(amqp.url.expose(), ""));
         if let Some(Err(reason)) = broker {
             wrong.push(format!("provenance.amqp.url = ..: {reason}"));
@@ -259,7 +260,7 @@ impl AmqpConfig {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn target(&self) -> Result<String, String> {
+    pub fn target(&self) -> Result<String, SettingError> {
         read_secret(self.url_file.as_deref(), self.url.expose(), "provenance.amqp.url_file")
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use orchestrator_edge::{SocketAccess, check_database_path, check_socket_path};
+use orchestrator_edge::{SettingError, SocketAccess, check_database_path, check_socket_path};
 use orchestrator_queue_rules::storage::{HandoutSettings, LIMITS_MAX, Limit, Limits};
 use orchestrator_queue_sqlite::{OnCorrupt, Options, SqliteQueue, Synchronous};
 use orchestrator_queue_store::Store;
@@ -159,8 +159,8 @@ impl QueueConfig {
     /// Returns mistakes that the schema does not express.
     pub(crate) fn check(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
-        mistakes.extend(self.socket_access().err());
-        mistakes.extend(check_database_path("queue.database", &self.database).err());
+        mistakes.extend(self.socket_access().err().map(String::from));
+        mistakes.extend(check_database_path("queue.database", &self.database).err().map(String::from));
         if self.limit.len() > LIMITS_MAX {
             mistakes
                 .push(format!("queue.limit = {}: there are more than {LIMITS_MAX} limits", self.limit.len()));
@@ -210,7 +210,7 @@ impl QueueConfig {
     ///
     /// # Errors
     /// One of them is invalid, or the path is.
-    pub(crate) fn socket_access(&self) -> Result<SocketAccess, String> {
+    pub(crate) fn socket_access(&self) -> Result<SocketAccess, SettingError> {
         check_socket_path("queue.socket", &self.socket)?;
         let [mode, owner, group] =
             [&self.socket_mode, &self.socket_owner, &self.socket_group].map(Option::as_deref);

@@ -1,11 +1,14 @@
 //! Files that outlive the process, for `orchestrator backup` and `restore`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// Copies a database that other processes may have open into a new file, and returns its `user_version`.
-pub type CopyDatabase = fn(from: &Path, to: &Path) -> Result<i64, String>;
+pub type CopyDatabase = fn(from: &Path, to: &Path) -> io::Result<i64>;
 /// Checks the structure of a database that no process has open.
-pub type CheckDatabase = fn(&Path) -> Result<(), String>;
+pub type CheckDatabase = fn(&Path) -> io::Result<()>;
 
 /// Files and other state that a backup has to include.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,7 @@
 //! Program or webhook of a configuration.
 
 use super::{Document, ReceiverSettings, not_delivered::NotDelivered, program::Program, webhook::Webhook};
+use crate::SettingError;
 
 /// Receiver of documents.
 #[derive(Debug, Clone)]
@@ -17,7 +18,7 @@ impl Receiver {
     ///
     /// # Errors
     /// The address or `ca_file` cannot be used. The text begins with the key.
-    pub fn new(settings: &ReceiverSettings<'_>) -> Result<Self, String> {
+    pub fn new(settings: &ReceiverSettings<'_>) -> Result<Self, SettingError> {
         Ok(Self(match settings.url {
             Some(url) => Kind::Webhook(Box::new(Webhook::new(url, settings)?)),
             None => Kind::Program(Program::new(settings)),

@@ -45,8 +45,8 @@ impl ReceiverSettings<'_> {
             }
         }
         // The file with the authorities is read at the start.
-        if let Some(Err(reason)) = self.url.map(|url| Target::new(url, None)) {
-            say("url", &reason);
+        if let Some(Err(error)) = self.url.map(|url| Target::new(url, None)) {
+            say("url", &error.to_string());
         }
         for (key, is_set) in
             [("headers_file", self.headers_file.is_some()), ("ca_file", self.ca_file.is_some())]

@@ -10,7 +10,10 @@ use orchestrator_observe::{FailureKind, LinkFailure};
 use orchestrator_text::sanitize_to;
 
 use super::{Document, ReceiverSettings, not_delivered::NotDelivered};
-use crate::http::{self, IDEMPOTENCY_KEY, Target};
+use crate::{
+    SettingError,
+    http::{self, IDEMPOTENCY_KEY, Target},
+};
 
 /// Captured beginning of an error's body, in bytes.
 const OUTPUT_KEPT: usize = 1_024;
@@ -28,12 +31,10 @@ impl Webhook {
     ///
     /// # Errors
     /// The address or `ca_file` cannot be used. The text begins with the key and repeats no address.
-    pub(super) fn new(url: &str, settings: &ReceiverSettings<'_>) -> Result<Self, String> {
+    pub(super) fn new(url: &str, settings: &ReceiverSettings<'_>) -> Result<Self, SettingError> {
         let section = settings.section;
-        let target = Target::new(url, settings.ca_file).map_err(|reason| {
-            let key = if reason.starts_with("ca_file") { "" } else { "url = ..: " };
-            format!("{section}.{key}{reason}")
-        })?;
+        let target = Target::new(url, settings.ca_file);
+        let target = target.map_err(|error| error.in_section(section, "url"))?;
         let request = http::Webhook {
             target,
             headers: HeaderMap::new(),

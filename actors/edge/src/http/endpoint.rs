@@ -12,7 +12,7 @@ use tokio::{net::UnixStream, time::timeout};
 use super::Proxy;
 #[cfg(feature = "tls")]
 use crate::tls::TlsClient;
-use crate::{HostPort, PeerError, PeerErrorKind, Sent, Transport, dial};
+use crate::{HostPort, PeerError, PeerErrorKind, Sent, SettingError, Transport, dial};
 
 /// Address of a server.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// The proxy's address is none that is supported.
-    pub fn with_proxy(self) -> Result<Self, String> {
+    pub fn with_proxy(self) -> Result<Self, SettingError> {
         let proxy = match &self {
             Self::Tcp(server) => Proxy::of_environment(false, server)?,
             #[cfg(feature = "tls")]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-use crate::read_secret_file;
+use crate::{SettingError, read_secret_file};
 
 /// Headers that the client sets, or that would change the framing of the request.
 const OURS: [HeaderName; 10] = [
@@ -30,10 +30,12 @@ const SECRET: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::
 ///
 /// # Errors
 /// A header is malformed, reserved or secret. The text does not repeat its value.
-pub fn plain_headers<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<HeaderMap, String> {
+pub fn plain_headers<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<HeaderMap, SettingError> {
     let headers = read(lines.into_iter())?;
     match SECRET.iter().find(|name| headers.contains_key(*name)) {
-        Some(name) => Err(format!("`{name}` is a secret: put it into a file, and name that in headers_file")),
+        Some(name) => {
+            Err(format!("`{name}` is a secret: put it into a file, and name that in headers_file").into())
+        }
         None => Ok(headers),
     }
 }
@@ -42,7 +44,7 @@ pub fn plain_headers<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Hea
 ///
 /// # Errors
 /// The file cannot be read, or a line is malformed. The text names the file and repeats no value.
-pub fn file_headers(path: &Path) -> Result<HeaderMap, String> {
+pub fn file_headers(path: &Path) -> Result<HeaderMap, SettingError> {
     let failed = |reason: String| format!("headers_file = {}: {reason}", path.display());
     let text = read_secret_file(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -91,7 +93,7 @@ mod tests {
             ("Authorization: Bearer secret", "`authorization` is a secret"),
             ("Cookie: secret", "`cookie` is a secret"),
         ] {
-            let text = plain_headers([line]).expect_err(line);
+            let text = plain_headers([line]).expect_err(line).to_string();
             assert!(
                 text.contains(expected) && !text.contains("secret\u{1}") && !text.contains(" secret "),
                 "{text}"
@@ -107,9 +109,9 @@ mod tests {
         assert_eq!(headers["authorization"], "Bearer hidden");
         assert!(!format!("{headers:?}").contains("hidden"));
         std::fs::write(file.path(), "hidden").expect("write");
-        let text = file_headers(file.path()).unwrap_err();
+        let text = file_headers(file.path()).unwrap_err().to_string();
         assert!(text.starts_with("headers_file = /") && !text.contains("hidden"), "{text}");
-        let text = file_headers(Path::new("/nowhere/headers")).unwrap_err();
+        let text = file_headers(Path::new("/nowhere/headers")).unwrap_err().to_string();
         assert!(text.starts_with("headers_file = /nowhere/headers: cannot be read"), "{text}");
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, path::Path};
 
 use super::Endpoint;
 use crate::{
-    HostPort,
+    HostPort, SettingError,
     tls::{self, TlsClient},
 };
 use hyper::{Uri, header::HeaderValue, http::uri::PathAndQuery};
@@ -25,29 +25,29 @@ impl Target {
     /// # Errors
     /// Not such an address, or the file cannot be used. The text does not repeat the address, which
     /// may hold a password.
-    pub fn new(url: &str, ca_file: Option<&Path>) -> Result<Self, String> {
+    pub fn new(url: &str, ca_file: Option<&Path>) -> Result<Self, SettingError> {
         let wanted = "write http://HOST:PORT/PATH, or https";
         let uri: Uri = url.parse().map_err(|error| format!("{error}: {wanted}"))?;
         let secure = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            _ => return Err(format!("its scheme is not http: {wanted}")),
+            _ => return Err(format!("its scheme is not http: {wanted}").into()),
         };
         let authority = uri.authority().ok_or_else(|| format!("it has no host: {wanted}"))?;
         if authority.as_str().contains('@') {
-            return Err("it holds a user: put an Authorization header into headers_file".to_owned());
+            return Err("it holds a user: put an Authorization header into headers_file".into());
         }
         let (name, port) = authority.as_str().split_at(authority.host().len());
         let port = match port.strip_prefix(':').map(str::parse) {
             None if secure => 443,
             None => 80,
             Some(Ok(port @ 1..)) => port,
-            Some(_) => return Err(format!("its port is none: {wanted}")),
+            Some(_) => return Err(format!("its port is none: {wanted}").into()),
         };
         // An IPv6 address in a URL has brackets; a host name does not.
         let host = name.trim_start_matches('[').trim_end_matches(']').to_owned();
         if host.is_empty() {
-            return Err(format!("it has no host: {wanted}"));
+            return Err(format!("it has no host: {wanted}").into());
         }
         // A URL may lack a path, a request may not.
         let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
@@ -130,16 +130,15 @@ mod tests {
             "http://secret:99999/",
             "http://secret host/",
         ] {
-            let text = Target::new(url, None).expect_err(url);
+            let text = Target::new(url, None).expect_err(url).to_string();
             assert!(
                 text.contains("write http://HOST:PORT/PATH") && !text.contains("secret"),
                 "{url}: {text}"
             );
         }
-        let text = Target::new("http://me:secret@a/", None).unwrap_err();
-        assert!(
-            Target::new("https://a/", Some(Path::new("/nowhere/ca"))).unwrap_err().contains("/nowhere/ca")
-        );
+        let error = Target::new("https://a/", Some(Path::new("/nowhere/ca"))).unwrap_err();
+        assert!(matches!(&error, SettingError::Authorities { path, .. } if path == Path::new("/nowhere/ca")));
+        let text = Target::new("http://me:secret@a/", None).unwrap_err().to_string();
         assert!(text.contains("headers_file") && !text.contains("secret"), "{text}");
     }
 }

@@ -14,7 +14,7 @@ use mongodb::{
     raw_batch_cursor::{RawBatch, RawBatchCursor},
 };
 
-use orchestrator_observe::{LinkReporter, UNANSWERED};
+use orchestrator_observe::{LinkFailure, LinkReporter, UNANSWERED};
 
 use super::{address, driver::Driver, peer_error, servers::Servers};
 use crate::PeerError;
@@ -43,13 +43,13 @@ impl Client {
     /// without one. Options in the address take precedence over `app`.
     ///
     /// # Errors
-    /// The address is invalid.
+    /// The address is invalid, or the driver cannot be started.
     pub fn open<'a>(
         uri: &'a str,
         name: &'a str,
         app: &'a str,
         concern: Option<WriteConcern>,
-    ) -> BoxFuture<'a, Result<Self, String>> {
+    ) -> BoxFuture<'a, Result<Self, LinkFailure>> {
         Box::pin(async move {
             let address = address::parse(uri)?;
             let driver = Driver::start().await?;
@@ -67,7 +67,7 @@ impl Client {
             };
             let opened = driver.call("reading the address", SELECTION, opening).await?;
             // The driver's text may repeat the address.
-            let (database, servers) = opened.map_err(|_: Error| address::unusable(uri))?;
+            let (database, servers) = opened.map_err(|_: Error| LinkFailure::from(address::unusable(uri)))?;
             Ok(Self { database, driver, link: None, servers })
         })
     }

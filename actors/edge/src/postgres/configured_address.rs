@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Address;
-use crate::read_secret;
+use crate::{SettingError, read_secret};
 
 /// Keys `dsn` and `dsn_file` of a section. The file replaces `dsn`.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ impl ConfiguredAddress<'_> {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn read(self) -> Result<String, String> {
+    pub fn read(self) -> Result<String, SettingError> {
         read_secret(self.dsn_file, self.dsn, &format!("{}.dsn_file", self.section))
     }
 }

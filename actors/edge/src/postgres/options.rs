@@ -167,7 +167,9 @@ fn connector(mode: SslMode, authorities: Option<&str>) -> Result<Option<tokio_ru
     let file = authorities.filter(|_| !is_public).map(Path::new);
     let connector = match mode {
         SslMode::Disable => return Ok(None),
-        SslMode::Prefer | SslMode::Require if authorities.is_none() => tls::unverified(),
+        SslMode::Prefer | SslMode::Require if authorities.is_none() => {
+            tls::unverified().map_err(String::from)
+        }
         SslMode::VerifyFull => tls::roots(file).and_then(tls::trusting),
         SslMode::Prefer | SslMode::Require | SslMode::VerifyCa => {
             tls::roots(file).and_then(tls::trusting_for_any_host)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 #[cfg(feature = "postgres")]
 use orchestrator_edge::postgres::ConfiguredAddress;
 #[cfg(feature = "mongodb")]
-use orchestrator_edge::{mongodb, read_secret};
+use orchestrator_edge::{SettingError, mongodb, read_secret};
 use orchestrator_subsystem::Address;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ impl PostgresConfig {
     /// # Errors
     /// The file cannot be read ([`StoreError::Unavailable`]).
     pub fn target(&self) -> Result<String, StoreError> {
-        self.address().read().map_err(StoreError::unavailable)
+        self.address().read().map_err(|error| StoreError::unavailable(error.to_string()))
     }
 }
 
@@ -97,7 +97,7 @@ impl MongoConfig {
     }
 
     /// A URI in a file is checked on use.
-    pub(super) fn check(&self) -> Option<String> {
+    pub(super) fn check(&self) -> Option<SettingError> {
         mongodb::check_address(self.uri.expose()).err().filter(|_| self.uri_file.is_none())
     }
 
@@ -107,7 +107,7 @@ impl MongoConfig {
     /// The file cannot be read ([`StoreError::Unavailable`]).
     pub fn target(&self) -> Result<String, StoreError> {
         read_secret(self.uri_file.as_deref(), self.uri.expose(), "provenance.mongodb.uri_file")
-            .map_err(StoreError::unavailable)
+            .map_err(|error| StoreError::unavailable(error.to_string()))
     }
 }
 

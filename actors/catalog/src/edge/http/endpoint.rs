@@ -4,7 +4,7 @@ use std::{fmt, path::Path, time::Duration};
 
 use hyper::{Uri, header::HeaderValue};
 use orchestrator_edge::{
-    HostPort,
+    HostPort, SettingError,
     http::{Endpoint, Limits},
     tls::{self, TlsClient},
 };
@@ -70,24 +70,24 @@ impl CatalogEndpoint {
         base: &str,
         ca_file: Option<&Path>,
         unverified_hosts: &[String],
-    ) -> Result<Self, String> {
+    ) -> Result<Self, SettingError> {
         let wanted = "write https://HOST/ermrest/catalog/ID";
         let (scheme, rest) = base.split_once("://").ok_or_else(|| format!("it is no address: {wanted}"))?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         if authority.contains('@') {
-            return Err(format!("it holds a user: put credentials into a file, and {wanted}"));
+            return Err(format!("it holds a user: put credentials into a file, and {wanted}").into());
         }
         let secure = match scheme {
             "https" => true,
             "http" => false,
-            _ => return Err(format!("{base}: {wanted}")),
+            _ => return Err(format!("{base}: {wanted}").into()),
         };
         let port = if secure { 443 } else { 80 };
         let at = HostPort::parse(authority, Some(port))
             .ok_or_else(|| format!("{base}: no host and port: {wanted}"))?;
         let prefix = path.trim_end_matches('/');
         if prefix.is_empty() || prefix.contains(['?', '#']) || target(prefix, "").is_none() {
-            return Err(format!("{base}: its path is no catalog's: {wanted}"));
+            return Err(format!("{base}: its path is no catalog's: {wanted}").into());
         }
         let value = HeaderValue::from_str(authority).map_err(|_| format!("{base}: {wanted}"))?;
         let host = at.host.clone();
@@ -154,11 +154,16 @@ fn target(prefix: &str, path: &str) -> Option<Uri> {
         .then_some(uri)
 }
 
-fn tls_client(host: &str, ca_file: Option<&Path>, unverified_hosts: &[String]) -> Result<TlsClient, String> {
+fn tls_client(
+    host: &str,
+    ca_file: Option<&Path>,
+    unverified_hosts: &[String],
+) -> Result<TlsClient, SettingError> {
     let trusted = unverified_hosts.iter().any(|trusted| trusted.eq_ignore_ascii_case(host));
     // Configured authorities override `unverified_hosts`.
     let connector = if trusted && ca_file.is_none() { tls::unverified() } else { tls::connector(ca_file) };
-    TlsClient::new(connector?, host).ok_or_else(|| format!("{host}: no name that a certificate can have"))
+    let client = TlsClient::new(connector?, host);
+    client.ok_or_else(|| format!("{host}: no name that a certificate can have").into())
 }
 
 impl fmt::Debug for CatalogEndpoint {
@@ -171,7 +176,7 @@ impl fmt::Debug for CatalogEndpoint {
 mod tests {
     use super::*;
 
-    fn endpoint(base: &str) -> Result<CatalogEndpoint, String> {
+    fn endpoint(base: &str) -> Result<CatalogEndpoint, SettingError> {
         CatalogEndpoint::new(base, None, &[])
     }
 
@@ -202,13 +207,14 @@ mod tests {
             "https://h/ermrest/catalog/1#a",
             "https://h/ermrest/cat alog/1",
         ] {
-            let error = endpoint(base).expect_err(base);
+            let error = endpoint(base).expect_err(base).to_string();
             assert!(error.contains("write https://HOST/ermrest/catalog/ID"), "{error}");
         }
-        let error = endpoint("https://ada:secret@h/ermrest/catalog/1").expect_err("a password");
+        let error = endpoint("https://ada:secret@h/ermrest/catalog/1").expect_err("a password").to_string();
         assert!(error.contains("credentials") && !error.contains("secret"), "{error}");
-        let error =
-            CatalogEndpoint::new("https://h/c/1", Some(Path::new("/none")), &[]).expect_err("no such file");
+        let error = CatalogEndpoint::new("https://h/c/1", Some(Path::new("/none")), &[])
+            .expect_err("no such file")
+            .to_string();
         assert!(error.starts_with("ca_file = /none: cannot be read"), "{error}");
     }
 

@@ -3,7 +3,7 @@
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use orchestrator_edge::{
-    HostPort, PeerError, PeerErrorKind,
+    HostPort, PeerError, PeerErrorKind, SettingError,
     tls::{self, TlsClient},
 };
 use redis::{Client, ConnectionAddr};
@@ -27,14 +27,13 @@ impl RedisTarget {
     /// The server's certificate is checked against the authorities in `ca_file` (PEM), or the public ones.
     ///
     /// # Errors
-    /// The URL is invalid, or the file, whose text begins with `redis_ca_file = file`. The text does
-    /// not repeat the URL, since it may contain a password.
+    /// The URL or the file is invalid. The text does not repeat the URL, since it may contain a password.
     pub(crate) fn new(
         url: &str,
         ca_file: Option<&Path>,
         name: &str,
         service_uuid: Uuid,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, SettingError> {
         // The client library is built without TLS, which the edge does.
         let over_tls = url.strip_prefix("rediss://").map(|rest| format!("redis://{rest}"));
         let client = address::parse(over_tls.as_deref().unwrap_or(url))?;
@@ -42,8 +41,8 @@ impl RedisTarget {
         let tls = match (&over_tls, ca_file, address) {
             (Some(_), _, ConnectionAddr::Tcp(host, _)) => Some(tls_client(host, ca_file)?),
             (_, Some(file), _) => {
-                let file = file.display();
-                return Err(format!("redis_ca_file = {file}: for rediss:// only: leave it out"));
+                let reason = "for rediss:// only: leave it out".to_owned();
+                return Err(SettingError::Authorities { path: file.to_owned(), reason });
             }
             _ => None,
         };
@@ -85,10 +84,9 @@ impl RedisTarget {
 }
 
 /// Creates the TLS client of `host`, and the options of `redis-cli` for it.
-fn tls_client(host: &str, ca_file: Option<&Path>) -> Result<(TlsClient, String), String> {
-    let connector = tls::connector(ca_file).map_err(|text| format!("redis_{text}"))?;
-    let client = TlsClient::new(connector, host);
-    let client = client.ok_or_else(|| "its host is no name that a certificate may have".to_owned())?;
+fn tls_client(host: &str, ca_file: Option<&Path>) -> Result<(TlsClient, String), SettingError> {
+    let client = TlsClient::new(tls::connector(ca_file)?, host);
+    let client = client.ok_or("its host is no name that a certificate may have")?;
     Ok((client, ca_file.map_or_else(String::new, |file| format!(" --cacert {}", file.display()))))
 }
 
@@ -128,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    fn target(url: &str, ca_file: Option<&Path>) -> Result<RedisTarget, String> {
+    fn target(url: &str, ca_file: Option<&Path>) -> Result<RedisTarget, SettingError> {
         RedisTarget::new(url, ca_file, "i", Uuid::nil())
     }
 
@@ -171,12 +169,12 @@ mod tests {
         assert_eq!(tls.cli_options(), format!("-u rediss://r:1/2 --cacert {}", ca_file.display()));
         assert_eq!(target("redis://r:1/2", None).expect("a URL").cli_options(), "-u redis://r:1/2");
         for (url, file, said) in [
-            ("rediss://r", "/none", "redis_ca_file = /none: cannot be read"),
-            ("redis://r", "/none", "redis_ca_file = /none: for rediss:// only"),
+            ("rediss://r", "/none", "ca_file = /none: cannot be read"),
+            ("redis://r", "/none", "ca_file = /none: for rediss:// only"),
             ("rediss://", "", "not a URL of Redis"),
         ] {
             let file = Some(Path::new(file)).filter(|file| !file.as_os_str().is_empty());
-            let text = target(url, file).expect_err(url);
+            let text = target(url, file).expect_err(url).to_string();
             assert!(text.starts_with(said), "{text}");
         }
     }

@@ -49,7 +49,7 @@ async fn open(uri: &str, name: &str, link: Option<LinkReporter>) -> Result<Arc<C
     let concern =
         WriteConcern::builder().w(Acknowledgment::Majority).journal(true).w_timeout(WRITE_CONCERN_TIMEOUT);
     let client = Client::open(uri, name, "orchestrator producer", Some(concern.build())).await;
-    client.map(|client| Arc::new(client.reporting_to(link))).map_err(unavailable)
+    client.map(|client| Arc::new(client.reporting_to(link))).map_err(StoreError::Unavailable)
 }
 
 async fn update(

@@ -31,7 +31,7 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) async fn open(uri: &str, name: &str) -> Result<Self, StoreError> {
-        mongodb::check_address(uri).map_err(StoreError::Refused)?;
+        mongodb::check_address(uri).map_err(|error| StoreError::Refused(error.to_string()))?;
         let client = Client::open(uri, name, "orchestrator provenance", None).await;
         let session = Self { client: client.map_err(StoreError::unavailable)? };
         const ACTION: &str = "connecting";
