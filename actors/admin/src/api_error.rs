@@ -40,12 +40,16 @@ impl ApiError {
 
 impl From<CommandError> for ApiError {
     fn from(error: CommandError) -> Self {
-        let kind = match error {
-            CommandError::NotFound(_) => ErrorKind::NotFound,
-            CommandError::Illegal(_) => ErrorKind::Refused,
-            CommandError::TimedOut(_) => ErrorKind::TimedOut,
-        };
-        Self::new(kind, error.to_string())
+        match error {
+            CommandError::NotFound(_) => {
+                Self::new(ErrorKind::NotFound, format!("{error}: `orchestrator tree` lists them all"))
+            }
+            CommandError::NoChaos(verb) => {
+                Self::new(ErrorKind::Refused, format!("{verb} is allowed only with admin.chaos = true"))
+            }
+            CommandError::Illegal(text) => Self::new(ErrorKind::Refused, text),
+            CommandError::TimedOut(_) => Self::new(ErrorKind::TimedOut, error.to_string()),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The query of `GET /v1/events`: first event, child and kinds. No I/O.
 
 use orchestrator_observe::{Event, EventKind, is_in_branch};
-use orchestrator_supervise::Tree;
+use orchestrator_supervise::{CommandError, Tree};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -45,10 +45,10 @@ impl EventQuery {
                 bad(format!("`{id}` is not the number of an event: send the last `id:` that was received"))
             })
         });
-        let path = args.path.filter(|path| !path.trim_matches('/').is_empty()).map(|path| {
-            let unknown = || format!("there is no child `{path}`: `orchestrator tree` lists them all");
-            tree.resolve(&path).ok_or_else(|| ApiError::new(ErrorKind::NotFound, unknown()))
-        });
+        let path = args
+            .path
+            .filter(|path| !path.trim_matches('/').is_empty())
+            .map(|path| tree.resolve(&path).ok_or_else(|| ApiError::from(CommandError::NotFound(path))));
         let kinds: Vec<String> =
             args.kind.iter().flat_map(|kinds| kinds.split(',')).map(|kind| kind.trim().to_owned()).collect();
         let kinds: Vec<String> = kinds.into_iter().filter(|kind| !kind.is_empty()).collect();

@@ -47,7 +47,7 @@ struct Inner {
 /// Origin of a command.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
-    /// User, as far as known, for example `uid 0 over the admin socket`.
+    /// User, as far as known, for example `uid 0 over a unix socket`.
     pub by: String,
     /// Reason, in the operator's words.
     pub reason: String,
@@ -68,8 +68,12 @@ pub struct StateChange {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// The path names no child.
-    #[error("there is no child `{0}`: the tree lists them all")]
+    #[error("there is no child `{0}`")]
     NotFound(String),
+    /// A panic or freeze, by its name, in a tree without
+    /// [`allow_chaos`](crate::SupervisorSpec::allow_chaos).
+    #[error("the tree allows no {0}")]
+    NoChaos(&'static str),
     /// The child does not allow the command now; the text says why and what to do.
     #[error("{0}")]
     Illegal(String),
@@ -258,7 +262,7 @@ impl Tree {
         let illegal = |text: String| Err(CommandError::Illegal(text));
         let wants_pause = matches!(command, Command::Pause(_) | Command::Resume);
         if command.is_chaos() && !self.inner.chaos {
-            return illegal(format!("{} is allowed only with admin.chaos = true", command.name()));
+            return Err(CommandError::NoChaos(command.name()));
         }
         if wants_pause && !node.pausable {
             let below = format!("{path}/");
