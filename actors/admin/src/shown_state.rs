@@ -121,7 +121,8 @@ mod tests {
         let mut ended = tree(1, 0, 0).root;
         let branch = &mut ended.children[0];
         branch.children = tree(1, 0, 0).root.children;
-        (branch.children[0].state, branch.children[0].restart) = (State::Stopped, Restart::Transient);
+        let transient = Restart::Transient.name().to_owned();
+        (branch.children[0].state, branch.children[0].restart) = (State::Stopped, transient);
         branch.state = State::Running;
         fill(&mut ended, &[]);
         assert_eq!(ended.children[0].shown(), "running");

@@ -1,12 +1,9 @@
 //! Restart policies.
 
-use serde::{Deserialize, Serialize};
-
 use crate::Exit;
 
 /// Restart policy of a child (OTP).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Restart {
     /// Restarted after every exit, also a normal one.
     #[default]

@@ -47,8 +47,8 @@ pub struct NodeSnapshot {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until_ms: Option<u64>,
     /// `permanent` or `transient`.
-    #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = Restart::NAMES)))]
-    pub restart: Restart,
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = Restart::NAMES)))]
+    pub restart: String,
     /// For supervisors: `one_for_one`, `one_for_all` or `rest_for_one`.
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["one_for_one", "one_for_all", "rest_for_one", null])))]
     pub strategy: Option<String>,
@@ -354,7 +354,7 @@ impl NodeSnapshot {
 
     /// True if a child that is not restarted after a normal exit has ended its work.
     pub fn has_exited(&self) -> bool {
-        self.restart != Restart::Permanent && self.state == State::Stopped
+        self.restart != Restart::Permanent.name() && self.state == State::Stopped
     }
 
     /// True if a connection that the child needs is not up.

@@ -47,7 +47,7 @@ impl Node {
             stuck: state == State::Stuck || vitals.work_is_stuck() || silence > STUCK_AFTER,
             shown: String::new(),
             paused_until_ms: child.pause().filter(|_| child.is_paused()).and_then(|pause| pause.until_ms),
-            restart: self.restart,
+            restart: self.restart.name().to_owned(),
             strategy: self.supervisor.map(|(strategy, _)| strategy.to_owned()),
             intensity: self.supervisor.map(|(_, limits)| limits.intensity),
             period_ms: self.supervisor.map(|(_, limits)| millis(limits.period)),

@@ -33,7 +33,7 @@ fn node(path: &str, tick: u64, seed: u64) -> NodeSnapshot {
         state: State::ALL[(noise(seed, tick / 10) % 8) as usize],
         stuck: false,
         shown: String::new(),
-        restart: Restart::Permanent,
+        restart: Restart::Permanent.name().to_owned(),
         strategy: None,
         intensity: None,
         period_ms: None,

@@ -34,7 +34,7 @@ fn the_snapshot_shows_the_specification() {
         assert_eq!((root.intensity, root.period_ms), (Some(1000), Some(60_000)));
         let a = root.find("test/a").unwrap();
         assert_eq!((a.id.as_str(), a.label.as_deref(), a.kind.as_str()), ("a", Some("directory_1"), "actor"));
-        assert_eq!((a.restart, a.pausable, a.restarts), (Restart::Transient, true, 1));
+        assert_eq!((a.restart.as_str(), a.pausable, a.restarts), ("transient", true, 1));
         assert_eq!(a.link.as_ref().unwrap().endpoint, "localhost:6379");
         let mut paths = Vec::new();
         root.walk(&mut |node| paths.push(node.path.as_str()));
