@@ -93,30 +93,48 @@ impl CollectorRun {
     }
 
     async fn collect(&self) {
-        let hook_events = &self.collector.exchange.hook_events;
-        hook_events.want(self.collector.kinds.iter().map(|kind| kind.name()));
-        loop {
-            let reported = self.collect_reported().await;
-            let collected = [reported, self.collect_given_up().await, self.collect_failures().await];
-            let failed = collected.iter().any(Result::is_err);
-            for error in collected.into_iter().filter_map(Result::err) {
-                // Occurrences that are not stored are collected again.
-                self.cx.vitals.note(error.to_string());
-            }
-            if failed {
-                sleep(POLL).await;
-            } else {
-                let _ = timeout(POLL, self.arrived()).await;
-            }
+        let kinds = &self.collector.kinds;
+        self.collector.exchange.hook_events.want(kinds.iter().map(|kind| kind.name()));
+        if kinds.contains(&HookEventKind::SubsystemGaveUp) {
+            tokio::join!(self.collect_reports(), self.collect_given_up());
+        } else {
+            self.collect_reports().await;
         }
     }
 
-    /// Waits until a child has reported something, or the tree has a new event.
-    async fn arrived(&self) {
-        let seen = self.collector.seen.load(Relaxed);
-        tokio::select! {
-            () = self.collector.exchange.hook_events.arrived() => {}
-            () = self.cx.tree.event_log().wait_after(seen) => {}
+    /// Stores what children and the queue report.
+    async fn collect_reports(&self) {
+        loop {
+            for collected in [self.collect_reported().await, self.collect_failures().await] {
+                if let Err(error) = collected {
+                    // Occurrences that are not stored are collected again.
+                    self.cx.vitals.note(error.to_string());
+                }
+            }
+            let _ = timeout(POLL, self.collector.exchange.hook_events.arrived()).await;
+        }
+    }
+
+    /// Stores the children that their supervisors give up.
+    async fn collect_given_up(&self) {
+        let (events, seen) = (self.cx.tree.event_log(), &self.collector.seen);
+        loop {
+            events.wait_after(seen.load(Relaxed)).await;
+            let new = events.since(seen.load(Relaxed));
+            let given_up: Vec<_> = new.iter().filter_map(given_up).collect();
+            if !given_up.is_empty()
+                && let Err(error) = self.store(given_up, None).await
+            {
+                // They are collected again.
+                self.cx.vitals.note(error.to_string());
+                sleep(POLL).await;
+            } else if let [first, .., last] | [first @ last] = &new[..] {
+                let missed = first.seq - 1 - seen.swap(last.seq, Relaxed);
+                if missed > 0 {
+                    let text = "events of the tree were missed: a given up subsystem may be among them";
+                    self.cx.vitals.note(format!("{missed} {text}"));
+                }
+            }
         }
     }
 
@@ -136,23 +154,6 @@ impl CollectorRun {
             self.store(events.collect(), None).await?;
             reported.remove_until(last);
         }
-    }
-
-    /// Stores the children that their supervisors have given up since the last ones.
-    async fn collect_given_up(&self) -> Result<(), CollectError> {
-        let seen = &self.collector.seen;
-        let events = self.cx.tree.events(seen.load(Relaxed));
-        let Some(last) = events.last().map(|event| event.seq) else { return Ok(()) };
-        let given_up: Vec<_> = if self.collector.kinds.contains(&HookEventKind::SubsystemGaveUp) {
-            events.iter().filter_map(given_up).collect()
-        } else {
-            Vec::new()
-        };
-        if !given_up.is_empty() {
-            self.store(given_up, None).await?;
-        }
-        seen.store(last, Relaxed);
-        Ok(())
     }
 
     /// Stores the failed jobs of the queue since the last ones. Before the first hook there are none.
