@@ -1,6 +1,6 @@
-//! What the endpoint adds to the nodes of the tree. The state as all views show it: `paused` also by a
-//! subsystem's own command, `blocked` while a cause of `GET /v1/why` holds it up, except routine ones. And
-//! which children have a console. No I/O.
+//! Fields of a node that the endpoint fills: the state as all views show it, and whether the child has a
+//! console. The state is `paused` also by a subsystem's own command, and `blocked` while a cause of
+//! `GET /v1/why` holds the child up, except routine ones. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 

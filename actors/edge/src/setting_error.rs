@@ -14,7 +14,7 @@ pub enum SettingError {
     Authorities {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it cannot be read or used.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What one child reports, readable without asking it.
+//! Reports of one child, in memory that others read without a message to it.
 
 mod registration;
 mod reports;
@@ -30,7 +30,7 @@ pub const LABELS_MAX: usize = 256;
 /// Label value shared by all peers beyond [`LABELS_MAX`].
 pub const OTHER_LABEL: &str = "other";
 
-/// What one child reports: work, metrics, link, notes and blockers.
+/// Reports of one child: its work, metrics, link, notes and blockers.
 #[derive(Debug)]
 pub struct Vitals {
     path: Arc<str>,

@@ -135,12 +135,12 @@ pub struct ChildCx<'a, A: Child> {
 }
 
 impl<A: Child> ChildCx<'_, A> {
-    /// What the child reports: metrics, link and work.
+    /// Metrics, link and work that the child reports.
     pub fn vitals(&self) -> &Arc<Vitals> {
         self.shared.child.vitals()
     }
 
-    /// What the kernel knows of the child.
+    /// Incarnation, restarts, pause and queues of the child.
     pub fn state(&self) -> &ChildState {
         &self.shared.child
     }

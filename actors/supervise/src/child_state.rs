@@ -1,4 +1,5 @@
-//! What the kernel knows of one child, readable without asking it. Its runner and its supervisor write it.
+//! State of one child in its supervision, which its runner and its supervisor write. Others read it without a
+//! message to the child.
 
 use std::{
     sync::{
@@ -69,7 +70,7 @@ impl ChildState {
         })
     }
 
-    /// What the child reports.
+    /// Metrics, link and work that the child reports.
     pub fn vitals(&self) -> &Arc<Vitals> {
         &self.vitals
     }

@@ -12,9 +12,9 @@ use crate::{ChildState, Tree};
 pub struct StartCx {
     /// Position in a pool, otherwise 0.
     pub index: usize,
-    /// What the child reports: metrics, link and work.
+    /// Metrics, link and work that the child reports.
     pub vitals: Arc<Vitals>,
-    /// What the kernel knows of the child.
+    /// Incarnation, restarts, pause and queues of the child.
     pub child: Arc<ChildState>,
     /// Cancelled when the child must stop: it handles waiting items, then ends.
     pub stop: CancellationToken,

@@ -187,7 +187,7 @@ impl Tree {
         known.iter().filter_map(|(path, node)| Some((path.clone(), node.attached.get()?))).collect()
     }
 
-    /// What the child at `path` reports.
+    /// Metrics, link and work that the child at `path` reports.
     pub fn vitals(&self, path: &str) -> Option<Arc<Vitals>> {
         Some(self.child(path)?.vitals().clone())
     }
