@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use orchestrator_catalog_rules::cell::Cell;
 use orchestrator_exchange::HookEvents;
-use orchestrator_observe::{ExpectedInput, Timing, metrics};
+use orchestrator_observe::{ExpectedInput, Timing, metrics, millis};
 use orchestrator_subsystem::{Period, until_text};
 use orchestrator_supervise::{ChildState, Vitals};
 use orchestrator_text::sanitize;
@@ -316,7 +316,7 @@ impl StatusReporter {
 
     /// Time between a row's creation and its claim.
     pub(crate) fn set_lag(&self, lag: Duration) {
-        let ms = u64::try_from(lag.as_millis()).unwrap_or(u64::MAX);
+        let ms = millis(lag);
         self.metrics.lag.set(ms);
         self.change(|status| status.lag_ms = Some(ms));
     }

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, time::Duration};
 use futures_util::{FutureExt, StreamExt};
 use orchestrator_exchange::HookEvents;
 use orchestrator_ingester_protocols::gaps::{Gaps, Step};
-use orchestrator_observe::{ExpectedInput, Metric, metrics};
+use orchestrator_observe::{ExpectedInput, Metric, metrics, millis};
 use orchestrator_subsystem::{DETAIL, Period};
 use orchestrator_supervise::{DurableView, Factory, Fault, Inbox, InboxSlot, Recipient, StartCx};
 use orchestrator_text::{sanitize, sanitize_to};
@@ -324,7 +324,7 @@ impl StreamRun<'_> {
         self.counts.waiting_bytes.set_bound((backlog.bytes_max() + buffered_max) as u64);
         self.counts.waiting_items.set(backlog.items() as u64);
         let oldest = backlog.oldest().unwrap_or_default();
-        self.counts.oldest.set(u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX));
+        self.counts.oldest.set(millis(oldest));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Verbs of the console, and the text of their answers.
 
-use orchestrator_observe::NodeSnapshot;
+use orchestrator_observe::{NodeSnapshot, millis};
 use orchestrator_subsystem::{Until, columns::align, until_text, verb};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -159,7 +159,7 @@ fn duration(secs: u64) -> String {
 
 fn now_ms() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    millis(since)
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use orchestrator_observe::millis;
 use orchestrator_supervise::{ChildSpec, Durable, DurableGuard};
 use tokio::sync::Notify;
 
@@ -181,7 +182,7 @@ impl Egress {
     }
 
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.inner.created.elapsed().as_millis()).unwrap_or(u64::MAX)
+        millis(self.inner.created.elapsed())
     }
 
     fn lock(&self) -> DurableGuard<'_, Peers> {

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use orchestrator_edge::PeerError;
+use orchestrator_observe::millis;
 use orchestrator_subsystem::DETAIL;
 use orchestrator_supervise::{AskError, ChildRef, Durable, DurableView, Outbox, Recipient, reply};
 use orchestrator_text::sanitize;
@@ -143,8 +144,4 @@ impl Handles {
         };
         peers.into_iter().map(row).collect()
     }
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,8 @@
 //! Taking and confirming the lease.
 
-use std::{future::Future, time::Duration};
+use std::future::Future;
 
+use orchestrator_observe::millis;
 use orchestrator_subsystem::DETAIL;
 
 use super::{
@@ -86,8 +87,4 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
         }
         Ok(())
     }
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,6 @@
 //! Pushing of one stencil: in chunks, each recorded in the cursor before the next one is pushed.
 
+use orchestrator_observe::millis;
 use orchestrator_subsystem::DETAIL;
 
 use super::{
@@ -258,7 +259,7 @@ impl<S: Store, Q: Queue, P: Environment> Executor<S, Q, P> {
     /// Reads the queue if the last reading is older than an interval, so that the rate of completion is known
     /// during a long push.
     async fn observe_queue(&mut self) -> Result<(), ActionError> {
-        let interval_ms = u64::try_from(self.settings.poll.as_millis()).unwrap_or(u64::MAX);
+        let interval_ms = millis(self.settings.poll);
         let age_ms = self.env.now_ms().saturating_sub(self.queue_read_ms.get());
         if self.settings.strict || age_ms < interval_ms { Ok(()) } else { self.read_length().await }
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use orchestrator_edge::{LinkState, Retries, RetryPolicy};
-use orchestrator_observe::{LinkFailure, LinkReporter, metrics};
+use orchestrator_observe::{LinkFailure, LinkReporter, metrics, millis};
 use orchestrator_supervise::{Durable, StartCx, StopToken, Vitals};
 use orchestrator_text::sanitize;
 
@@ -172,7 +172,7 @@ impl LiveEnvironment {
 
 impl Environment for LiveEnvironment {
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+        millis(self.started.elapsed())
     }
 
     async fn sleep(&self, span: Duration) {
@@ -308,5 +308,5 @@ impl Environment for LiveEnvironment {
 
 pub(super) fn wall_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    millis(since)
 }

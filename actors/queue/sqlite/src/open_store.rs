@@ -10,7 +10,7 @@ use std::{
 };
 
 use orchestrator_edge::{FileReplaced, LinkState};
-use orchestrator_observe::metrics;
+use orchestrator_observe::{metrics, millis};
 use orchestrator_queue_rules::{
     storage::{Storage, StorageError, StorageErrorKind, Waiting},
     unserved::Unserved,
@@ -116,7 +116,7 @@ impl OpenSqlite {
         self.pause_owed += self.store.pause_after(took);
         if self.pause_owed >= PAUSE_MIN {
             std::thread::sleep(self.pause_owed);
-            self.metrics.paused.add(u64::try_from(self.pause_owed.as_millis()).unwrap_or(u64::MAX));
+            self.metrics.paused.add(millis(self.pause_owed));
             self.pause_owed = Duration::ZERO;
         }
     }
