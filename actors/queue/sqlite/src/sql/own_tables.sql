@@ -75,3 +75,5 @@ CREATE TABLE IF NOT EXISTS orchestrator_offer (
     PRIMARY KEY (attr_path, fetcher_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS orchestrator_handout_delivered ON orchestrator_handout (started) WHERE delivered = 1;
+-- Nothing reads it. Former programs recognise their tables by the number of objects: with one more than they have, they make theirs again.
+CREATE VIEW IF NOT EXISTS orchestrator_version AS SELECT value FROM orchestrator_meta WHERE name = 'own_version';

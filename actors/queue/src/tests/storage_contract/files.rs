@@ -93,6 +93,31 @@ fn a_database_goes_to_a_former_program_and_back() {
     assert_eq!(next(&mut store, 10), None);
 }
 
+/// CONTRACT QD11: between 0.2.0 and 0.3.0, a program with that table had as many others as this one, and no
+/// view.
+#[test]
+fn as_many_tables_of_a_former_program_are_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("q.db");
+    let mut store = open(&path).unwrap();
+    feed(&mut store, "f1", 1, &[("alpha", "0 1"), ("bravo", "0 1")]);
+    drop(store);
+    let objects = "SELECT count(*) || '' FROM sqlite_schema WHERE name GLOB 'orchestrator_*'";
+    let own = text(&path, objects);
+    let conn = Connection::open(&path).unwrap();
+    conn.execute_batch(
+        "DROP VIEW orchestrator_version; DROP TABLE orchestrator_ready;
+         CREATE TABLE orchestrator_group (fetcher_id, run_started, held, started_key, jitter_key, attr_path)",
+    )
+    .unwrap();
+    assert_eq!(text(&path, objects), "19", "as the former program counts");
+    let mut store = open(&path).unwrap();
+    assert_eq!(next_attr(&mut store, 10).as_deref(), Some("alpha"));
+    drop(store);
+    assert_eq!(text(&path, objects), own);
+    assert_ne!(own, "19", "the former program would not make its tables again");
+}
+
 #[test]
 fn a_file_of_a_few_bytes_is_damaged() {
     let dir = tempfile::tempdir().unwrap();
