@@ -37,7 +37,7 @@ fn is_on_the_page(file: &str) -> bool {
     let folder = file.strip_prefix("tests/").and_then(|file| file.split('/').next()).unwrap_or("");
     crates_own
         || folder.ends_with("_process")
-        || ["recovery", "interop", "configuration", "troubles"].contains(&folder)
+        || ["recovery", "interop", "configuration", "troubles", "upgrades"].contains(&folder)
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Programs of former commits.
 
 use std::{
-    fs,
+    fs::{self, File},
     path::PathBuf,
     process::{Command, Stdio},
 };
+
+use rustix::fs::{FlockOperation, flock};
 
 use crate::python::peers;
 
@@ -16,11 +18,15 @@ pub fn former_program(commit: &str) -> PathBuf {
     let root = peers().join("../..");
     let folder = root.join("target/peers/former").join(commit);
     let program = folder.join("orchestrator");
+    let source = folder.join("source");
+    fs::create_dir_all(&folder).expect("a folder for the commit");
+    let lock = File::create(folder.join("lock")).expect("a lock file");
+    // Another test may be building it.
+    flock(&lock, FlockOperation::LockExclusive).expect("the lock");
     if program.exists() {
         return program;
     }
-    let source = folder.join("source");
-    fs::create_dir_all(&source).expect("a folder for the commit");
+    fs::create_dir_all(&source).expect("a folder for the source");
     let mut archive = Command::new("git");
     let mut archive =
         archive.current_dir(&root).args(["archive", commit]).stdout(Stdio::piped()).spawn().expect("git");
