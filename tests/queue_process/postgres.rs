@@ -9,6 +9,7 @@ mod histories;
 mod in_full;
 mod inputs;
 mod migration;
+mod old_server;
 mod places;
 mod pooler;
 mod shared;

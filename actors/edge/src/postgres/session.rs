@@ -230,13 +230,32 @@ impl Session {
     /// # Errors
     /// Its encoding is not UTF8; as of [`Session::query`].
     pub async fn check_encoding(&mut self) -> Result<(), PostgresError> {
-        const ACTION: &str = "reading its encoding";
         let sql = "SELECT format('the database %I has the encoding %s: create one with ENCODING ''UTF8'' TEMPLATE template0',
                  current_database(), current_setting('server_encoding'))
              WHERE current_setting('server_encoding') <> 'UTF8'";
-        let found = self.query(ACTION, sql, Vec::new()).await?;
+        self.check("reading its encoding", sql, Vec::new()).await
+    }
+
+    /// Checks that the server has a major version of at least `least`.
+    ///
+    /// # Errors
+    /// It is older; as of [`Session::query`].
+    pub async fn check_version(&mut self, least: i32) -> Result<(), PostgresError> {
+        let sql = "SELECT format('the server is PostgreSQL %s: use %s or later', current_setting('server_version'), $1::integer)
+             WHERE current_setting('server_version_num')::integer < $1::integer * 10000";
+        self.check("reading its version", sql, vec![Box::new(least)]).await
+    }
+
+    /// Fails with the text that `sql` selects, if it selects one.
+    async fn check(
+        &mut self,
+        action: &str,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<(), PostgresError> {
+        let found = self.query(action, sql, params).await?;
         let refused = found.first().map(|row| row.try_get(0)).transpose();
-        match refused.map_err(|error| self.failed(ACTION, &error))? {
+        match refused.map_err(|error| self.failed(action, &error))? {
             Some::<String>(refused) => Err(PostgresError::unopened(refused)),
             None => Ok(()),
         }

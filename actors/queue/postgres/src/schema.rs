@@ -23,11 +23,14 @@ const MIGRATIONS: [(i32, &str); 2] = [
 /// Version of new tables, which a program that knows a smaller one refuses. Those of 1 and 2 have their
 /// functions in the schema of the tables. Tables that such a program has made keep their version.
 const VERSION: i64 = 3;
+/// Least major version of the server: that which tells since when a session waits for a lock.
+const LEAST_SERVER: i32 = 14;
 
 /// Selects the schema, and brings its tables and functions up to date.
 ///
 /// No lock is taken that a role without rights on the tables could hold.
 pub(super) async fn create(session: &mut Session, schema: &str) -> Result<(), StorageError> {
+    session.0.check_version(LEAST_SERVER).await.map_err(storage_error)?;
     session.0.check_encoding().await.map_err(storage_error)?;
     explained(session, schema, true).await
 }

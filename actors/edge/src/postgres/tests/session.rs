@@ -43,6 +43,17 @@ async fn a_session_has_its_settings_and_the_name_of_its_application() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_too_old_is_refused_with_both_versions() {
+    let mut session = open(&Postgres::shared().create_database("versions")).await;
+    session.check_version(13).await.expect("a server of this machine");
+    let refused = session.check_version(99).await.expect_err("no such server").to_string();
+    assert!(
+        refused.contains("the server is PostgreSQL 1") && refused.contains(": use 99 or later"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
 async fn a_transaction_returns_the_rows_of_each_command() {
     let mut session = open(&Postgres::shared().create_database("transaction")).await;
     session.batch("creating", "CREATE TABLE t (n int PRIMARY KEY)").await.expect("a table");
