@@ -4,7 +4,8 @@
     tests/mutants/run.py            all that have no result yet
     tests/mutants/run.py 50 100     those from number 50 up to number 99
     tests/mutants/run.py --summary  counts of the results so far
-    tests/mutants/run.py --histories    the patches of histories/, which the histories of a shared queue must catch
+    tests/mutants/run.py --histories [NAME..]    patches of histories/, which the tests named in them must catch; those of a cell
+                                    of `./tests/run --full versions` with ORCHESTRATOR_TEST_ROOT, its root file system, only
 
 Run it in a clean tree that nobody works in: it changes sources, one line at a time, and puts them back. Results are appended
 to target/mutants.tsv: number, result, file, function, line. A result is caught, missed, unviable (it does not compile) or gone
@@ -71,17 +72,20 @@ def verdict(file, function, line, replacement):
         file.write_text(before)
 
 
-def histories():
-    """Applies each patch and runs histories that are long enough for an instance to lose its lease."""
-    seeds = {"ORCHESTRATOR_QUEUE_POSTGRES_SEEDS": "6", "ORCHESTRATOR_QUEUE_POSTGRES_SECS": "20", **os.environ}
-    cargo = ["cargo", "test", "--quiet", "--workspace", "--all-features", "--test", "queue_process"]
+def histories(names):
+    """Applies each patch of `histories`, or those named, and runs the tests that its head names, with the variables there."""
     missed = 0
     for patch in sorted((ROOT / "tests/mutants/histories").glob("*.patch")):
+        head = dict(line.split(": ", 1) for line in patch.read_text().split("\n\n")[0].splitlines())
+        if names and patch.stem not in names or "Cell" in head and "ORCHESTRATOR_TEST_ROOT" not in os.environ:
+            continue
+        environment = dict(word.split("=") for word in head.get("With", "").split()) | os.environ
+        program, filters = head["Caught by"].split(" -- ")
+        cargo = ["cargo", "test", "--quiet", "--workspace", "--all-features", *program.split()]
         subprocess.run(["git", "apply", patch], cwd=ROOT, check=True)
         try:
             subprocess.run([*cargo, "--no-run"], cwd=ROOT, check=True)
-            run = subprocess.run(
-                [*cargo, "--", "postgres::histories"], cwd=ROOT, env=seeds, stdout=subprocess.PIPE, text=True)
+            run = subprocess.run([*cargo, "--", *filters.split()], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
         finally:
             subprocess.run(["git", "apply", "-R", patch], cwd=ROOT, check=True)
         missed += run.returncode == 0
@@ -92,8 +96,8 @@ def histories():
 
 
 def main(arguments):
-    if arguments == ["--histories"]:
-        histories()
+    if arguments[:1] == ["--histories"]:
+        histories(arguments[1:])
     if arguments == ["--summary"]:
         for result, count in sorted(Counter(done().values()).items()):
             print(result, count)
