@@ -239,3 +239,36 @@ fn rows_accepted_by_a_killed_broker_are_stored() {
     });
     assert!(instance.terminate().success(), "{}", fixture.home.env.base().log());
 }
+
+/// A broker with an alarm takes nothing from clients that publish, and the program publishes answers.
+#[test]
+fn an_alarm_of_the_broker_loses_no_row_and_delays_no_stop() {
+    let mut fixture = Fixture::with_own_broker("alarm", "with-path");
+    let mut instance = Some(fixture.home.start());
+    for (seed, promise) in [(1, Promise::Answered), (2, Promise::Stored)] {
+        round(&mut fixture, seed, promise, |servers, home, _| {
+            servers.rabbit.eval("rabbit_disk_monitor:set_disk_free_limit(\"100000GB\")");
+            // The load may be over by now, and a broker tells its alarm to those that publish.
+            let more = home.env.base().path().join("more.jsonl").display().to_string();
+            let row = json!({"add": "content", "id": sha1_of(9, 0)});
+            std::fs::write(&more, format!("{row}\n")).expect("write a file of rows");
+            std::thread::scope(|scope| {
+                let import = scope.spawn(|| home.env.base().cli(&["provenance", "import", &more]));
+                home.env.base().first_cause("provenance", "takes no messages: low on disk");
+                let begun = Instant::now();
+                if promise == Promise::Stored {
+                    let status = instance.take().expect("an instance").terminate();
+                    assert!(
+                        status.success() && begun.elapsed() < GRACE,
+                        "{status} after {:?}",
+                        begun.elapsed()
+                    );
+                }
+                eventually("the outage to pass", || begun.elapsed() > outage());
+                servers.rabbit.eval("rabbit_disk_monitor:set_disk_free_limit(\"1MB\")");
+                instance.get_or_insert_with(|| home.start());
+                import.join().expect("an import that ends");
+            });
+        });
+    }
+}

@@ -31,7 +31,7 @@ pub(super) fn stores_requests(home: &Home, items: &[Item]) {
 /// imitates one.
 #[test]
 fn a_broker_without_transient_queues_serves_clients_of_the_original() {
-    if !Rabbit::is_forky() {
+    if Rabbit::major_version() < 4 {
         return;
     }
     let rabbit = Rabbit::start_with("deprecated_features.permit.transient_nonexcl_queues = false\n");

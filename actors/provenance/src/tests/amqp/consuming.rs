@@ -43,7 +43,7 @@ fn all_queues_are_declared_and_consumed() {
         ]));
         let bindings = list(&["list_bindings", "source_name", "destination_name", "routing_key"]);
         // RabbitMQ 4 lists the type of each queue.
-        let arguments = if Rabbit::is_forky() { r#"[{"x-queue-type","classic"}]"# } else { "[]" };
+        let arguments = if Rabbit::major_version() >= 4 { r#"[{"x-queue-type","classic"}]"# } else { "[]" };
         let mut keys = 0;
         for worker in Worker::all() {
             let exchange = worker.exchange.name();
