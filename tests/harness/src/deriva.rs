@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     Rabbit,
-    python::{environment, peers},
+    python::{peers, site_environment},
 };
 
 /// An action of an agent on a row.
@@ -92,7 +92,7 @@ impl DerivaAgent {
 /// # Panics
 /// If Python or the packages cannot be installed.
 pub fn deriva_python() -> PathBuf {
-    environment("deriva", "deriva-requirements.txt")
+    site_environment("deriva", "deriva-requirements.txt")
 }
 
 /// Claims rows with the library's `state_change_once` until none is left. `folder` has a `my_agent.py` with a

@@ -28,7 +28,7 @@ use std::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::{python::environment, wait_for};
+use crate::{python::site_environment, wait_for};
 
 /// Process of dranspose (controller, worker, reducer, ..). It is killed when dropped.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ pub fn programs() -> PathBuf {
 
 /// Python interpreter with dranspose.
 pub fn python() -> PathBuf {
-    environment("dranspose", "dranspose-requirements.txt")
+    site_environment("dranspose", "dranspose-requirements.txt")
 }
 
 /// Runs a Python program of `tests/interop` and returns its output.
@@ -143,6 +143,15 @@ pub fn python() -> PathBuf {
 /// If it fails.
 pub fn run_program(program: &str, arguments: &[&str]) -> String {
     run(our_python().arg(programs().join(program)).args(arguments))
+}
+
+/// As [`run_program`], with the newest cbor2 and without dranspose.
+///
+/// # Panics
+/// If it fails.
+pub fn run_with_cbor2(program: &str, arguments: &[&str]) -> String {
+    let python = site_environment("cbor2", "cbor2-requirements.txt");
+    run(Command::new(python).arg(programs().join(program)).args(arguments))
 }
 
 /// Command that runs the interpreter without writing bytecode files.

@@ -1,5 +1,6 @@
 //! A private MongoDB server. Debian has no package of it, so this is a fake server,
-//! `tests/peers/mongo_server.py`, in a Python environment that is installed once below `target/`.
+//! `tests/peers/mongo_server.py`, in a Python environment that is installed once below `target/`; or, with
+//! `ORCHESTRATOR_TEST_MONGODB=secantusdb`, the independent server SecantusDB.
 
 use std::{
     fs,
@@ -13,7 +14,7 @@ use tempfile::TempDir;
 use crate::{
     fake_server::FakeServer,
     free_port,
-    python::{peers, python},
+    python::{environment, peers, python},
 };
 
 /// Running or killed server. It is removed with its documents when dropped.
@@ -137,8 +138,14 @@ impl MongoDb {
     /// # Panics
     /// If it does not start; its output is on standard error.
     pub fn start_again(&mut self) {
-        let mut command = Command::new(python());
-        command.arg(peers().join("mongo_server.py")).arg(self.port.to_string());
+        let is_secantus =
+            std::env::var_os("ORCHESTRATOR_TEST_MONGODB").is_some_and(|name| name == "secantusdb");
+        let (python, program) = match is_secantus {
+            true => (environment("secantus", "secantus-requirements.txt"), "secantus_server.py"),
+            false => (python(), "mongo_server.py"),
+        };
+        let mut command = Command::new(python);
+        command.arg(peers().join(program)).arg(self.port.to_string());
         command.arg(self.directory.path().join("journal")).args(self.user.iter().flatten());
         self.server.start(command);
     }

@@ -1,8 +1,10 @@
 //! A private PostgreSQL server on a loopback port, in a temporary directory, with the default durability.
 
+mod programs;
 mod standby;
 
 use std::{
+    fmt::Write as _,
     fs::{self, File, Permissions},
     os::unix::{
         fs::{PermissionsExt, chown},
@@ -13,9 +15,11 @@ use std::{
     sync::OnceLock,
 };
 
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{child_logs, forky, free_port, python::peers, wait_for};
+use self::programs::server_programs;
+pub(crate) use self::programs::{other_user, programs};
+use crate::{child_logs, free_port, python::peers, suite, wait_for};
 
 /// Script that ends the server and removes its directory when its standard input closes, even if the test is
 /// killed.
@@ -70,9 +74,6 @@ impl Postgres {
 
     /// Makes the directory of a server.
     fn prepare() -> Self {
-        if is_forky() {
-            forky::install("postgres");
-        }
         let programs = programs();
         // The watch script removes it after the end of the server.
         let directory = tempfile::Builder::new().prefix("postgres-").tempdir().expect("a directory").keep();
@@ -256,6 +257,11 @@ impl Postgres {
         let settings = "ssl = on\nssl_cert_file = '../server.pem'\nssl_key_file = '../server.key'\n";
         let mut text = fs::read_to_string(&file).expect("the settings");
         text.push_str(settings);
+        if let Some(version) = suite::tls_version() {
+            for limit in ["min", "max"] {
+                writeln!(text, "ssl_{limit}_protocol_version = 'TLSv{version}'").expect("a string");
+            }
+        }
         fs::write(&file, text).expect("write them");
         for name in ["server.pem", "server.key", "self-signed.pem", "version-1.pem", "common-name.pem"] {
             let copy = self.directory.join(name);
@@ -286,15 +292,10 @@ impl Postgres {
 
     /// Command of the cluster, run as the user `postgres` because the server refuses root.
     fn as_owner(&self, program: &str) -> Command {
+        let program = server_programs().join(program);
         let mut command = match other_user() {
-            Some(user) if is_forky() => forky::postgres_command(user, program),
-            user => {
-                let mut command = Command::new(self.programs.join(program));
-                if let Some((uid, gid)) = user {
-                    command.uid(uid).gid(gid);
-                }
-                command
-            }
+            Some(user) => suite::command_as(user, program),
+            None => suite::command(program),
         };
         command.arg("-D").arg(self.directory.join("data")).current_dir(&self.directory).env("LC_ALL", "C");
         command
@@ -341,42 +342,6 @@ impl Drop for Postgres {
         drop(self.watched.take());
         let _ = self.watch.wait();
     }
-}
-
-/// True if servers are those of Debian's suite forky (`ORCHESTRATOR_TEST_POSTGRES=forky`, as root), else of
-/// this machine, as clients are.
-fn is_forky() -> bool {
-    forky::is_wanted("ORCHESTRATOR_TEST_POSTGRES")
-}
-
-/// Folder of this machine's programs: the newest version in Debian's layout, else one on the path.
-pub(crate) fn programs() -> PathBuf {
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut versions: Vec<(u32, PathBuf)> = versions
-        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
-        .collect();
-    versions.sort();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path);
-    let mut candidates = versions.into_iter().rev().map(|(_, bin)| bin).chain(on_path);
-    candidates.find(|bin| has_server(bin)).expect("PostgreSQL is missing: apt-get install postgresql")
-}
-
-fn has_server(bin: &Path) -> bool {
-    ["initdb", "postgres", "psql"].iter().all(|program| bin.join(program).exists())
-}
-
-/// Ids of the user and group `postgres`, if this process runs as root.
-pub(crate) fn other_user() -> Option<(u32, u32)> {
-    if !geteuid().is_root() {
-        return None;
-    }
-    let root = if is_forky() { forky::root() } else { PathBuf::from("/") };
-    let users = fs::read_to_string(root.join("etc/passwd")).expect("the list of users");
-    let line = users.lines().find(|line| line.starts_with("postgres:"));
-    let line = line.expect("the user postgres is missing: apt-get install postgresql");
-    let mut ids = line.split(':').skip(2).map(|id| id.parse().expect("a number"));
-    Some((ids.next()?, ids.next()?))
 }
 
 /// Child processes of `parent`.

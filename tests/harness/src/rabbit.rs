@@ -18,7 +18,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use self::endpoint::{BrokerEndpoint, DEFAULT_PORT, free_address};
-use crate::{child_logs, forky, python::peers, redis::free_port};
+use crate::{child_logs, python::peers, redis::free_port, suite};
 
 /// Server script of the package; the one in /usr/sbin changes the user.
 const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
@@ -62,15 +62,20 @@ impl Rabbit {
     /// As [`Rabbit::start`].
     pub fn start_with(config: &str) -> Self {
         let mut rabbit = Self::stopped();
-        fs::write(rabbit.base.join("rabbitmq.conf"), config).expect("the broker's configuration");
+        rabbit.configure(config);
         rabbit.start_again();
         rabbit
     }
 
-    /// True if brokers are those of Debian's suite forky (`ORCHESTRATOR_TEST_RABBITMQ=forky`), else of this
-    /// machine.
-    pub fn is_forky() -> bool {
-        forky::is_wanted("ORCHESTRATOR_TEST_RABBITMQ")
+    /// Major version of the brokers.
+    ///
+    /// # Panics
+    /// If RabbitMQ is not installed.
+    pub fn major_version() -> u32 {
+        let names = fs::read_dir(suite::file("/usr/lib/rabbitmq/lib")).expect("RabbitMQ").flatten();
+        let version = |name: &str| name.strip_prefix("rabbitmq_server-")?.split('.').next()?.parse().ok();
+        let found = names.filter_map(|entry| version(entry.file_name().to_str()?)).max();
+        found.expect("a version of RabbitMQ")
     }
 
     /// Prepares a broker that [`Rabbit::start_again`] starts.
@@ -109,11 +114,8 @@ impl Rabbit {
     }
 
     fn prepare(endpoint: BrokerEndpoint) -> Self {
-        if Self::is_forky() {
-            forky::install("rabbitmq");
-        }
         assert!(
-            Self::is_forky() || Path::new(SERVER).exists(),
+            suite::file(SERVER).exists(),
             "{SERVER} is missing: install rabbitmq-server (apt-get install --no-install-recommends rabbitmq-server)"
         );
         let base = tempfile::Builder::new().prefix("rabbit-").tempdir().expect("temporary directory").keep();
@@ -121,18 +123,19 @@ impl Rabbit {
             fs::create_dir(base.join(dir)).expect("a directory for the broker");
         }
         fs::write(base.join("enabled_plugins"), "[].\n").expect("the list of plugins");
-        if let Some(port) = endpoint.secured {
+        let secured = endpoint.secured.map(|port| {
             let folder = peers().join("tls");
             let file = |name: &str| folder.join(name).display().to_string();
-            let config = format!(
+            let version = suite::tls_version().map(|version| format!("ssl_options.versions.1 = tlsv{version}\n"));
+            format!(
                 "listeners.ssl.1 = 127.0.0.1:{port}\nssl_options.cacertfile = {}\nssl_options.certfile = {}\n\
-                 ssl_options.keyfile = {}\nssl_options.verify = verify_none\nssl_options.fail_if_no_peer_cert = false\n",
+                 ssl_options.keyfile = {}\nssl_options.verify = verify_none\nssl_options.fail_if_no_peer_cert = false\n{}",
                 file("ca.pem"),
                 file("server.pem"),
-                file("server.key")
-            );
-            fs::write(base.join("rabbitmq.conf"), config).expect("the broker's configuration");
-        }
+                file("server.key"),
+                version.unwrap_or_default()
+            )
+        });
         let guard = command(&base, endpoint, "sh")
             .args(["-c", GUARD])
             .env("BASE", &base)
@@ -142,7 +145,16 @@ impl Rabbit {
             .spawn()
             .expect("sh runs");
         child_logs::note(&base.join("out"));
-        Self { base, endpoint, server: None, guard }
+        let rabbit = Self { base, endpoint, server: None, guard };
+        rabbit.configure(&secured.unwrap_or_default());
+        rabbit
+    }
+
+    /// Writes rabbitmq.conf, with the lines that `ORCHESTRATOR_TEST_RABBITMQ` adds for each broker.
+    fn configure(&self, lines: &str) {
+        let more = std::env::var("ORCHESTRATOR_TEST_RABBITMQ").unwrap_or_default();
+        let file = self.base.join("rabbitmq.conf");
+        fs::write(file, format!("{lines}{more}\n")).expect("the broker's configuration");
     }
 
     /// Address of the default virtual host.
@@ -227,7 +239,8 @@ impl Rabbit {
         result.unwrap_or_else(|| panic!("{expression}: {output:?}")).to_owned()
     }
 
-    /// Number of `what` (`messages` or `consumers`) of each queue of the virtual host `vhost`.
+    /// Number of `what` (`messages` or `consumers`) of each queue of the virtual host `vhost`; `u64::MAX` while
+    /// the broker does not know it.
     ///
     /// # Panics
     /// As [`Rabbit::eval`].
@@ -239,7 +252,7 @@ impl Rabbit {
         let read = |entry: &str| {
             let (name, rest) = entry.split_once("\", ").expect("a name and a number");
             let (number, _) = rest.split_once('}').expect("the end of an entry");
-            (name.to_owned(), number.parse().expect("a number"))
+            (name.to_owned(), number.parse().unwrap_or(u64::MAX))
         };
         list.split("{\"").skip(1).map(read).collect()
     }
@@ -355,8 +368,7 @@ impl Rabbit {
 impl Drop for Rabbit {
     fn drop(&mut self) {
         drop(self.guard.stdin.take());
-        // The guard script ends the processes in any case.
-        let _ = self.guard.wait();
+        let _ = self.guard.wait(); // It ends the processes in any case.
         if let Some(mut server) = self.server.take() {
             let _ = server.wait();
         }
@@ -367,8 +379,7 @@ impl Drop for Rabbit {
 fn command(base: &Path, endpoint: BrokerEndpoint, program: &str) -> Command {
     let BrokerEndpoint { address, amqp, distribution, epmd, .. } = endpoint;
     // The guard's programs are this machine's.
-    let in_forky = Rabbit::is_forky() && program != "sh";
-    let mut command = if in_forky { forky::command(program) } else { Command::new(program) };
+    let mut command = if program == "sh" { Command::new(program) } else { suite::command(program) };
     command
         .current_dir(base)
         .env("HOME", base.join("home")) // holds the Erlang cookie

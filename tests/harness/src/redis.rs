@@ -11,7 +11,7 @@ use std::{
             process::CommandExt,
         },
     },
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
@@ -20,9 +20,13 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::{child_logs, eventually, wait_for};
+use crate::{child_logs, eventually, suite, wait_for};
 
-const SERVER: &str = "/usr/bin/redis-server";
+/// Program of the server, from `ORCHESTRATOR_TEST_REDIS`: `redis-server` unless that is `valkey-server`.
+fn program() -> String {
+    let name = std::env::var("ORCHESTRATOR_TEST_REDIS");
+    format!("/usr/bin/{}", name.as_deref().unwrap_or("redis-server"))
+}
 
 /// Script that ends the server when its standard input closes: on drop, or when the test process ends.
 const GUARD: &str =
@@ -65,7 +69,8 @@ impl Redis {
     }
 
     fn new(kept: bool, tls_port: Option<u16>) -> Self {
-        assert!(Path::new(SERVER).exists(), "{SERVER} is missing: install redis-server, as tests/run does");
+        let server = program();
+        assert!(suite::file(&server).exists(), "{server} is missing: tests/run installs redis-server");
         // The guard script removes it after the end of the server.
         let base = tempfile::Builder::new().prefix("redis-").tempdir().expect("a directory").keep();
         let guard = Command::new("sh")
@@ -151,12 +156,15 @@ impl Redis {
     pub fn start_again(&mut self) {
         assert!(self.server.is_none(), "the server is running");
         let log = fs::File::options().create(true).append(true).open(self.base.join("log")).expect("a log");
-        let mut command = Command::new(SERVER);
+        let mut command = suite::command(program());
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
         command.args(["--appendonly", if self.kept { "yes" } else { "no" }]);
         if let Some(port) = self.tls_port {
             let certificates = crate::python::peers().join("tls");
             command.args(["--tls-port", &port.to_string(), "--tls-auth-clients", "no"]);
+            if let Some(version) = suite::tls_version() {
+                command.args(["--tls-protocols", &format!("TLSv{version}")]);
+            }
             command.arg("--tls-cert-file").arg(certificates.join("server.pem"));
             command.arg("--tls-key-file").arg(certificates.join("server.key"));
             command.arg("--tls-ca-cert-file").arg(certificates.join("ca.pem"));

@@ -7,16 +7,21 @@ use std::{
 
 use orchestrator_harness::{
     Redis,
-    dranspose::{Deployment, DransposeProcess, IngesterSpec, Map, Source, run_program, series},
+    dranspose::{
+        Deployment, DransposeProcess, IngesterSpec, Map, Source, run_program, run_with_cbor2, series,
+    },
     eventually,
 };
 use serde_json::{Value, json};
 
 use super::{BINARY, Fixture};
 
+/// Events of a file, of which dranspose and the newest cbor2 read the same.
 fn read(file: &Path) -> Vec<Value> {
-    let printed = run_program("dumped.py", &[&file.display().to_string()]);
-    let files: Value = serde_json::from_str(&printed).expect("JSON");
+    let file = file.display().to_string();
+    let [first, second] = [run_program, run_with_cbor2].map(|run| run("dumped.py", &[&file]));
+    assert_eq!(first, second);
+    let files: Value = serde_json::from_str(&first).expect("JSON");
     files[0].as_array().expect("a list").clone()
 }
 
