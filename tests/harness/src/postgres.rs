@@ -277,6 +277,8 @@ impl Postgres {
         let log = File::options().create(true).append(true).open(self.directory.join("log")).expect("a log");
         let mut command = self.as_owner("postgres");
         command.args(["-p", &self.port.to_string()]);
+        // The default since version 14.
+        command.args(["-c", "password_encryption=scram-sha-256"]);
         for setting in ["listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=256MB"] {
             command.args(["-c", setting]);
         }

@@ -27,8 +27,8 @@ pub(crate) fn environment(name: &str, list: &str) -> PathBuf {
     installed(&target().join("peers"), name, list, |program| Command::new(program))
 }
 
-/// As [`environment`], for a program that a site runs. With another root file system the interpreter is that of
-/// its suite, started by a script.
+/// As [`environment`], for a program that a site runs. With another root file system the interpreter is that
+/// of its suite, started by a script.
 pub(crate) fn site_environment(name: &str, list: &str) -> PathBuf {
     let Some(root) = suite::root() else { return environment(name, list) };
     let home = root.with_extension("python");
@@ -63,7 +63,7 @@ fn installed(home: &Path, name: &str, list: &str, command: impl Fn(&Path) -> Com
 /// Writes a script that runs `python` in the root file system `root`, for programs that start it by a path or
 /// find it in its directory.
 ///
-/// A process that writes it could not start it while another thread forks: the file would be open in the fork.
+/// If this process wrote it, it could not start it while another thread forks: the file would be open there.
 fn script(path: &Path, root: &Path, python: &Path) -> PathBuf {
     let suite = peers().join("suite");
     let text =

@@ -239,8 +239,8 @@ impl Rabbit {
         result.unwrap_or_else(|| panic!("{expression}: {output:?}")).to_owned()
     }
 
-    /// Number of `what` (`messages` or `consumers`) of each queue of the virtual host `vhost`; `u64::MAX` while
-    /// the broker does not know it.
+    /// Number of `what` (`messages` or `consumers`) of each queue of the virtual host `vhost`; `u64::MAX`
+    /// while the broker does not know it.
     ///
     /// # Panics
     /// As [`Rabbit::eval`].
