@@ -4,6 +4,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 /// Most lines of a page.
@@ -92,6 +93,13 @@ fn sentences(paragraph: &str) -> Vec<String> {
         }
     }
     found
+}
+
+#[test]
+fn the_table_of_servers_has_the_newest_results() {
+    let record = Command::new(root().join("tests/versions/record")).arg("--table").output().expect("Python");
+    let table = String::from_utf8(record.stdout).expect("UTF-8");
+    assert!(table.lines().count() > 2 && page("README.md").contains(&table), "README.md lacks:\n{table}");
 }
 
 #[test]
