@@ -9,6 +9,7 @@ mod event_stream;
 pub(crate) mod exit_code;
 mod found;
 mod graph;
+mod item;
 mod open;
 mod tail;
 pub(crate) mod target;
@@ -24,7 +25,7 @@ use orchestrator_admin::ascii::render;
 use orchestrator_subsystem::{
     ActorCommand, CommandError, ConfigArguments, Context, OutputFormat,
     redaction::redact,
-    wire::{TreeSnapshot, Why, crashes_url, tree_url, why_url},
+    wire::{ErrorKind, TreeSnapshot, Why, crashes_url, tree_url, why_url},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -72,11 +73,16 @@ pub(crate) enum ClientCommand {
         #[command(flatten)]
         format: OutputFormat,
     },
-    /// Explain why work is delayed: the causes, most important first, each with a command that helps
+    /// Explain why work is delayed: the causes, most important first, each with a command that helps; or tell
+    /// where one job, row or mapping is, and what it waits for
     ///
-    /// Example: orchestrator why queue
+    /// Exit codes for an item: 0 if it is known, 1 if it waits for a cause, 2 if it is unknown.
+    ///
+    /// Example: orchestrator why python3Packages.requests
     Why {
-        /// Show only this child and its descendants; a leading `orchestrator/` is optional
+        /// Show only this child and its descendants; or the attribute path of a job, `catalog/NAME/RULE/KEY`,
+        /// the uuid of a mapping, a stencil `(j,k)`, a sha1 of provenance or the id of a dead letter
+        #[arg(value_name = "PATH|ITEM")]
         path: Option<String>,
         /// Exit with code 1 if there is a cause
         #[arg(long)]
@@ -182,7 +188,15 @@ pub(crate) fn execute(
                 write(&present(&client, response, "tree", *format, table)?, context.out)?;
             }
             ClientCommand::Why { path, exit_code, format } => {
-                let response = client.get(&why_url(path.as_deref())).await?;
+                let response = match (client.get(&why_url(path.as_deref())).await, path) {
+                    // No child has this name.
+                    (Err(CommandError::ErrorResponse(body)), Some(item))
+                        if body.error == ErrorKind::NotFound =>
+                    {
+                        return item::show(item, &client, *format, context.out).await;
+                    }
+                    (response, _) => response?,
+                };
                 let is_blocked = why::is_blocked(&response);
                 let list = |why: &Why| {
                     let text = why::render(why);

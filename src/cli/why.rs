@@ -54,11 +54,14 @@ fn render_branch(branch: &SubsystemCauses, now_ms: u64) -> String {
         };
         return format!("{path}: nothing holds up work{activity}\n");
     }
-    let mut text = format!("{path}:\n");
-    for (number, cause) in branch.causes.iter().enumerate() {
-        let age = cause
-            .since_ms
-            .map_or_else(String::new, |since| format!(" (for {} s)", now_ms.saturating_sub(since) / 1000));
+    format!("{path}:\n{}", render_causes(&branch.causes, now_ms))
+}
+
+/// Numbers the causes. Each has its evidence, the children that it affects, and what helps.
+pub(super) fn render_causes(causes: &[Cause], now_ms: u64) -> String {
+    let mut text = String::new();
+    for (number, cause) in causes.iter().enumerate() {
+        let age = cause.since_ms.map_or_else(String::new, |since| age(since, now_ms));
         let _ = writeln!(text, "  {}. {}: {}{age}", number + 1, without_root(&cause.path), cause.text);
         for fact in &cause.evidence {
             let _ = writeln!(text, "     evidence: {fact}");
@@ -73,6 +76,11 @@ fn render_branch(branch: &SubsystemCauses, now_ms: u64) -> String {
         let _ = writeln!(text, "     do: {}", cause.help);
     }
     text
+}
+
+/// Time since `since_ms`, in brackets.
+pub(super) fn age(since_ms: u64, now_ms: u64) -> String {
+    format!(" (for {} s)", now_ms.saturating_sub(since_ms) / 1000)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! | `GET /v1/events` | server-sent events, from `Last-Event-ID` on |
 //! | `GET /v1/history` | metrics of the last hour as columns |
 //! | `GET /v1/why`, `GET /v1/why/{path}` | causes that hold up work, the most effective first |
+//! | `GET /v1/why?item=NAME` | where a job, row or mapping is, and what it waits for |
 //! | `GET /v1/crashes`, `GET /v1/crashes/{path}` | reports of panics and faults, newest first |
 //! | `POST /v1/actors/{path}/{verb}` | restart, stop, start, pause, resume; `admin.chaos`: panic, freeze |
 //! | `POST /v1/consoles/{path}/{verb}` | a command of the child's console; JSON arguments -> JSON |
@@ -136,9 +137,15 @@ pub(crate) const ROUTES: &[RouteEntry] = &[
             &[json::<HistoryView>()],
         )])
         .errors(&[BadRequest, NotFound]),
-    RouteEntry::get("/v1/why", |request| Box::pin(why::why(request)))
-        .named("getWhy", "For each subsystem the causes that hold up work now, the most effective first")
-        .answers(&[(200, "The causes", &[json::<Why>()])]),
+    RouteEntry::get("/v1/why", |request| Box::pin(why::why_all(request)))
+        .named(
+            "getWhy",
+            "For each subsystem the causes that hold up work now, the most effective first; with `item`, where \
+             that item is, what it waits for, and when it is worked on",
+        )
+        .query::<why::Args>()
+        .answers(&[(200, "The causes, or the item", &[json::<why::Answer>()])])
+        .errors(&[BadRequest]),
     RouteEntry::get("/v1/why/{path:.+}", |request| Box::pin(why::why(request)))
         .named("getWhyOf", "The causes that hold up work in one branch")
         .parameters(&[CHILD])

@@ -11,6 +11,7 @@
 //! | [`mod@entry`] | schema, commands and drop-in command lines of a subsystem |
 //! | [`console`], [`export`] | verbs and exports of a child in the tree |
 //! | [`mod@verb`], [`mod@verbs`], [`route`], [`text`] | declarations of verbs, text of their answers |
+//! | [`item`] | explanations of one job, row or mapping |
 //! | [`until`] | end of a pause |
 //! | [`command`] | context and errors of a command |
 //! | [`wire`] | JSON types and URLs of the admin endpoint |
@@ -29,6 +30,7 @@ pub mod console;
 mod detail;
 pub mod entry;
 pub mod export;
+pub mod item;
 pub mod original;
 pub mod output;
 pub mod percent;
@@ -57,6 +59,7 @@ pub use crate::{
     },
     detail::DETAIL,
     export::{ExportPages, Exports},
+    item::{Explain, Explained, Item, NextChance, Progress, WhyItem},
     original::{Original, OriginalContext, OriginalFile},
     output::OutputFormat,
     period::Period,

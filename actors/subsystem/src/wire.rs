@@ -206,6 +206,11 @@ pub fn why_url(path: Option<&str>) -> String {
     url_of("/v1/why", path)
 }
 
+/// `/v1/why?item={name}`.
+pub fn item_url(name: &str) -> String {
+    format!("/v1/why?item={}", percent::encode(name))
+}
+
 /// `/v1/{path}/{name}?args`, the route of an export.
 pub fn export_url(path: &str, name: &str, args: &[(String, String)]) -> String {
     let mut url = format!("/v1/{}/{}", encode(path), encode(name));
@@ -241,6 +246,7 @@ mod tests {
         assert_eq!(export_url("provenance", "locations", &[]), "/v1/provenance/locations");
         assert_eq!(console_url("queue/queue_console", "ls"), "/v1/consoles/queue/queue_console/ls");
         assert_eq!(why_url(Some("queue/a b")), "/v1/why/queue/a%20b");
+        assert_eq!(item_url("catalog/a b/&#1"), "/v1/why?item=catalog%2Fa%20b%2F%26%231");
     }
 
     #[test]

@@ -1,0 +1,85 @@
+//! `orchestrator why ITEM`: where one item is, what it waits for, and when it is worked on.
+
+use std::{fmt::Write as _, io::Write};
+
+use orchestrator_observe::without_root;
+use orchestrator_subsystem::{
+    CommandError, Item, NextChance, OutputFormat, Progress, WhyItem, text::time_of, wire::item_url,
+};
+
+use super::{
+    client::Client,
+    exit_code::ExitCode,
+    present,
+    why::{age, render_causes},
+};
+
+/// Asks about `item` and prints the answer to `out`.
+pub(super) async fn show(
+    item: &str,
+    client: &Client,
+    format: OutputFormat,
+    out: &mut dyn Write,
+) -> Result<ExitCode, CommandError> {
+    let response = client.get(&item_url(item)).await?;
+    let answer: WhyItem = client.read(response.clone(), "item")?;
+    super::write(&present(client, response, "item", format, render)?, out)?;
+    Ok(code(&answer))
+}
+
+fn code(answer: &WhyItem) -> ExitCode {
+    let is_held =
+        |item: &Item| item.progress == Progress::Waits && item.causes.iter().any(|cause| !cause.routine);
+    match answer {
+        // Where no answer came from, the item may wait.
+        WhyItem { found, unanswered, .. } if found.is_empty() && !unanswered.is_empty() => ExitCode::Failure,
+        WhyItem { found, .. } if found.is_empty() => ExitCode::Usage,
+        WhyItem { found, .. } if found.iter().any(is_held) => ExitCode::Failure,
+        _ => ExitCode::Ok,
+    }
+}
+
+fn render(answer: &WhyItem) -> String {
+    let mut parts: Vec<_> = answer.found.iter().map(|item| render_item(item, answer.at_ms)).collect();
+    for console in &answer.unanswered {
+        let path = without_root(&console.path);
+        let causes = render_causes(&console.causes, answer.at_ms);
+        parts.push(format!("{path} gave no answer: {}\n{causes}", console.reason));
+    }
+    if answer.found.is_empty() {
+        let mut text = format!("nothing is known of {}\n", answer.item);
+        for searched in &answer.searched {
+            let _ = writeln!(text, "  searched in {searched}");
+        }
+        for name in &answer.nearest {
+            let _ = writeln!(text, "  did you mean {name}?");
+        }
+        parts.push(text);
+    }
+    // A blank line separates items.
+    parts.join("\n")
+}
+
+fn render_item(item: &Item, now_ms: u64) -> String {
+    let since = item.since_ms.map_or_else(String::new, |since| age(since, now_ms));
+    let mut text = format!("{} {}: {}{since}\n", item.kind, item.name, item.text);
+    text += &render_causes(&item.causes, now_ms);
+    match &item.next {
+        Some(NextChance::At { at_ms }) => _ = writeln!(text, "  next chance: at {}", time(*at_ms)),
+        Some(NextChance::NotBefore { at_ms }) => {
+            let _ = writeln!(text, "  next chance: not before {}", time(*at_ms));
+        }
+        Some(NextChance::Unknown { reason }) => {
+            let _ = writeln!(text, "  next chance: unknown, {reason}");
+        }
+        Some(NextChance::Other) | None => {}
+    }
+    for fact in &item.evidence {
+        let _ = writeln!(text, "  evidence: {fact}");
+    }
+    text
+}
+
+fn time(at_ms: u64) -> String {
+    time_of(i64::try_from(at_ms / 1000).unwrap_or(i64::MAX))
+}
