@@ -32,6 +32,7 @@ mod subsystem;
 mod tests;
 mod verbs;
 mod warned_names;
+mod workers_seen;
 
 use std::{sync::Arc, time::Duration};
 
@@ -62,6 +63,7 @@ use crate::{
     queue_console::QueueConsole,
     refused_files::RefusedInDirectory,
     warned_names::WarnedNames,
+    workers_seen::WorkersSeen,
 };
 
 /// Capacity of the store's request inbox. A connection sends one request and up to two notices at a
@@ -91,7 +93,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
     let (commands, commands_slot) = inbox(COMMAND_CAPACITY);
     let pause = Durable::new("paused", store.pause());
     let wiring = wiring(&maintenance, &commands);
-    let refused = RefusedInDirectory::default();
+    let (refused, workers) = (RefusedInDirectory::default(), WorkersSeen::default());
 
     let console = QueueConsole {
         requests: requests.clone(),
@@ -99,6 +101,7 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         pause: pause.clone(),
         is_shared: store.is_shared(),
         refused: refused.clone(),
+        workers: workers.clone(),
         requeues: false,
         asks_for_pause: false,
     };
@@ -111,13 +114,16 @@ pub(crate) fn child_spec(config: &QueueConfig, exchange: &mut Exchange) -> Child
         commands: commands.clone(),
         pause: pause.view(),
     };
-    let housekeeper =
-        Housekeeper { config: config.clone(), requests: maintenance_slot, store: store.clone() };
+    let housekeeper = Housekeeper {
+        config: config.clone(),
+        requests: maintenance_slot,
+        store: store.clone(),
+        workers: workers.clone(),
+    };
     let access = config.socket_access().unwrap_or_default();
     let last_answer = store.last_answer().unwrap_or(DRAIN_TIMEOUT);
-    let last_request = wiring.last_request.clone();
-    let socket =
-        worker_socket::factory(config.socket.clone(), access, requests.clone(), last_request, last_answer);
+    let seen = (wiring.last_request.clone(), workers);
+    let socket = worker_socket::factory(config.socket.clone(), access, requests.clone(), seen, last_answer);
 
     let mut children = vec![console.child(OPERATOR_CAPACITY).reference(&exchange.queue_console)];
     children.extend(store.first_children(&wiring).into_iter().map(|child| child.sends_to(&commands)));

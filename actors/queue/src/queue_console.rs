@@ -2,12 +2,13 @@
 //! socket without it.
 
 mod bulk;
+mod explain;
 mod questions;
 
 use std::{fmt::Display, time::Duration};
 
 use orchestrator_queue_rules::storage::{Bumped, StorageError};
-use orchestrator_subsystem::{Answered, ConsoleError, ConsoleReply, Until, Verbs, until_text};
+use orchestrator_subsystem::{Answered, ConsoleError, ConsoleReply, Explain, Until, Verbs, until_text};
 use orchestrator_supervise::{
     Child, ChildCx, ChildSpec, Durable, Factory, Fault, Handle, Handled, Outbox, PauseSpan, Pending, Reply,
     mailbox,
@@ -21,6 +22,7 @@ use crate::{
         Adopt, Bump, BumpAll, BumpAnswer, Failed, Failures, InFlight, Instances, Ls, Pause, Paused, Peek,
         Requeue, RequeueAll, RequeueAnswer, Resume, Show, Stale, Stats,
     },
+    workers_seen::WorkersSeen,
 };
 
 /// Interval of questions whether another instance paused hand-outs.
@@ -36,6 +38,7 @@ pub(crate) struct QueueConsole {
     /// True if other instances share the queue.
     pub(crate) is_shared: bool,
     pub(crate) refused: RefusedInDirectory,
+    pub(crate) workers: WorkersSeen,
     /// True while jobs of a filter are requeued.
     pub(crate) requeues: bool,
     /// True while the database is asked whether hand-outs are paused.
@@ -49,6 +52,7 @@ pub(crate) fn verbs() -> Verbs<QueueConsole> {
         .with::<Peek>()
         .with::<Stats>()
         .with::<Show>()
+        .without_command::<Explain>()
         .with::<InFlight>()
         .with::<Failed>()
         .with::<Failures>()

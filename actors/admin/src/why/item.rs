@@ -4,7 +4,7 @@
 use futures_util::future::join_all;
 use orchestrator_observe::{NodeSnapshot, TreeSnapshot, is_in_branch, without_root};
 use orchestrator_subsystem::{
-    Console, ConsoleVerb, Explain, Explained, Progress, Verb, WhyItem,
+    Console, ConsoleVerb, Explain, Explained, Item, NextChance, Progress, Verb, WhyItem,
     item::Unanswered,
     wire::{Cause, SubsystemCauses},
 };
@@ -39,12 +39,24 @@ pub(super) async fn explain(context: &HandlerContext, name: &str) -> WhyItem {
         (answer.nearest, answer.searched) = (Vec::new(), Vec::new());
     }
     for item in answer.found.iter_mut().filter(|item| item.progress == Progress::Waits) {
-        item.causes.extend(causes_at(&item.path, &snapshot, &causes));
+        add_causes(item, causes_at(&item.path.clone(), &snapshot, &causes).collect());
     }
     for console in &mut answer.unanswered {
         console.causes = causes_at(&console.path, &snapshot, &causes).collect();
     }
     answer
+}
+
+/// Adds causes that hold up more than the item, before those of healthy days. They end at an unknown time.
+fn add_causes(item: &mut Item, causes: Vec<Cause>) {
+    let is_next = item.causes.iter().all(|cause| cause.routine);
+    if let Some(first) =
+        causes.first().filter(|_| is_next && !matches!(item.next, Some(NextChance::NotBefore { .. })))
+    {
+        item.next = Some(NextChance::Unknown { reason: format!("it waits until this ends: {}", first.text) });
+    }
+    item.causes.extend(causes);
+    item.causes.sort_by_key(|cause| cause.routine);
 }
 
 /// Asks all consoles at the same time. Each gets the name without that of its subsystem, if it begins with it.

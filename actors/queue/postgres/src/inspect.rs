@@ -266,6 +266,10 @@ impl Questions for PostgresInspector {
         self.ask("reading the instances", counts::instances)
     }
 
+    fn neighbors(&mut self, attr_path: &str) -> Result<Vec<String>, StorageError> {
+        self.answer(&questions::neighbors(attr_path))
+    }
+
     fn last_runs(&mut self) -> Result<Vec<(String, i64)>, StorageError> {
         self.answer(&questions::last_runs())
     }

@@ -131,6 +131,10 @@ impl Questions for Inspector {
         self.answer(&questions::stale(before, limit))
     }
 
+    fn neighbors(&mut self, attr_path: &str) -> Result<Vec<String>, StorageError> {
+        self.answer(&questions::neighbors(attr_path))
+    }
+
     fn last_runs(&mut self) -> Result<Vec<(String, i64)>, StorageError> {
         self.answer(&questions::last_runs())
     }

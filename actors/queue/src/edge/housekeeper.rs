@@ -11,6 +11,7 @@ use crate::{
     config::QueueConfig,
     edge::{expected_runs::ExpectedRuns, gauges::Gauges},
     messages::MaintenanceRequest,
+    workers_seen::WorkersSeen,
 };
 
 /// Time limit of an operator's question; the console itself waits 2 s.
@@ -21,6 +22,7 @@ pub(crate) struct Housekeeper {
     pub(crate) config: QueueConfig,
     pub(crate) requests: InboxSlot<MaintenanceRequest>,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) workers: WorkersSeen,
 }
 
 impl Housekeeper {
@@ -47,7 +49,9 @@ impl Housekeeper {
                 }
                 Received::TimedOut => {
                     let _work = cx.vitals.begin_work("sample");
-                    gauges.sample(|| sample(&mut *maintenance, &expected));
+                    gauges.sample(|| {
+                        sample(&mut *maintenance, &expected).inspect(|sample| self.workers.counted(sample))
+                    });
                 }
                 Received::Stopped => return Ok(()),
             }

@@ -30,7 +30,7 @@ use self::{
     connection::{ConnectionError, Shared, WorkerConnection},
     slots::{connection_limit, longest_idle},
 };
-use crate::{edge::error::EdgeError, messages::StoreRequest};
+use crate::{edge::error::EdgeError, messages::StoreRequest, workers_seen::WorkersSeen};
 
 /// Interval of checks that the socket file was not replaced.
 const CHECK: Duration = Duration::from_secs(1);
@@ -45,16 +45,18 @@ pub(crate) fn factory(
     path: PathBuf,
     access: SocketAccess,
     requests: Outbox<StoreRequest>,
-    last_request: LastRequest,
+    (last_request, workers): (LastRequest, WorkersSeen),
     last_answer: Duration,
 ) -> Factory {
     Factory::task(move |cx: StartCx| {
-        let (path, requests, last_request) = (path.clone(), requests.clone(), last_request.clone());
+        let (path, requests) = (path.clone(), requests.clone());
+        let (last_request, workers) = (last_request.clone(), workers.clone());
         async move {
             let link = LinkState::new(&cx, "unix socket", path.display().to_string(), RetryPolicy::LOCAL);
             let Some(listener) = bind(&path, access, &link).await? else { return Ok(()) };
             let shared = Shared::new(requests, last_request, cx.child.clone(), last_answer);
-            serve(listener, link, shared, cx.stop).await;
+            workers.begin();
+            serve(listener, link, shared, workers, cx.stop).await;
             Ok(())
         }
     })
@@ -79,13 +81,24 @@ async fn bind(path: &Path, access: SocketAccess, link: &LinkState) -> Result<Opt
 }
 
 /// Serves `listener` until `stop`, then finishes requests in progress.
-async fn serve(listener: WorkerListener, link: LinkState, shared: Shared, stop: StopToken) {
+async fn serve(
+    listener: WorkerListener,
+    link: LinkState,
+    shared: Shared,
+    workers: WorkersSeen,
+    stop: StopToken,
+) {
     let metrics = SocketMetrics::register(shared.vitals());
     let slots = ConnectionSlots::new(connection_limit(), longest_idle, metrics.connected, metrics.evicted);
     let malformed = MalformedRequests { count: metrics.malformed, logged_at: None, unlogged: 0 };
-    let server = WorkerServer { listener, link, shared: Arc::new(shared), malformed };
+    let server = WorkerServer { listener, link, shared: Arc::new(shared), workers, malformed };
     // Connections take turns already; tokio's budget would only cause needless wake-ups.
     tokio::task::unconstrained(server.run(slots, stop)).await;
+}
+
+/// Name of a connection in the record of attempts.
+fn name_of(id: u64, peer: &str) -> String {
+    format!("{id} ({peer})")
 }
 
 /// Process and user of the peer, as the kernel recorded them at the connect.
@@ -134,6 +147,7 @@ struct WorkerServer {
     listener: WorkerListener,
     link: LinkState,
     shared: Arc<Shared>,
+    workers: WorkersSeen,
     malformed: MalformedRequests,
 }
 
@@ -155,22 +169,26 @@ impl WorkerServer {
                         let shared = self.shared.clone();
                         let peer = process(&stream);
                         slots.serve(peer.clone(), |id, slot| {
-                            let name = format!("{id} ({peer})");
-                            WorkerConnection::new(stream, slot, shared, name.into()).run()
+                            let name: Arc<str> = name_of(id, &peer).into();
+                            self.workers.opened(&name);
+                            WorkerConnection::new(stream, slot, shared, name).run()
                         });
                     }
-                    ConnectionEvent::Ended { end: Some(Ok(())), .. } => {}
-                    ConnectionEvent::Ended { id, peer, end: Some(Err(ConnectionError::Protocol(error))) } => {
-                        self.malformed.record(id, &peer, error);
-                    }
-                    ConnectionEvent::Ended { id, peer, end: Some(Err(end)) } => {
-                        tracing::info!(connection = id, %peer, "worker connection closed: {end}");
-                    }
-                    ConnectionEvent::Ended { id, peer, end: None } => {
-                        tracing::error!(connection = id, %peer, "worker connection panicked");
+                    ConnectionEvent::Ended { id, peer, end } => {
+                        self.workers.closed(&name_of(id, &peer));
+                        self.log_end(id, &peer, end);
                     }
                 },
             }
+        }
+    }
+
+    fn log_end(&mut self, connection: u64, peer: &str, end: Option<Result<(), ConnectionError>>) {
+        match end {
+            Some(Ok(())) => {}
+            Some(Err(ConnectionError::Protocol(error))) => self.malformed.record(connection, peer, error),
+            Some(Err(end)) => tracing::info!(connection, %peer, "worker connection closed: {end}"),
+            None => tracing::error!(connection, %peer, "worker connection panicked"),
         }
     }
 

@@ -47,11 +47,19 @@ impl<Q: Question> Handle<Q> for QueueConsole {
     }
 }
 
-/// Request to answer a question, unless its operator has stopped waiting. On SQLite the question ends once
-/// the operator does.
 pub(super) fn request<Q: Question>(
     question: Q,
     reply: Reply<Result<Q::Answer, StorageError>>,
+) -> MaintenanceRequest {
+    request_by(Q::SHOWS_JOBS, move |store, now| question.ask(store, now), reply)
+}
+
+/// Request to answer a question, unless its operator has stopped waiting. On SQLite the question ends once
+/// the operator does.
+pub(super) fn request_by<T: Send + 'static>(
+    shows_jobs: bool,
+    ask: impl FnOnce(&mut dyn Questions, i64) -> Result<T, StorageError> + Send + 'static,
+    reply: Reply<Result<T, StorageError>>,
 ) -> MaintenanceRequest {
     let answer = move |maintenance: &mut dyn Maintenance| {
         if reply.is_closed() {
@@ -60,13 +68,13 @@ pub(super) fn request<Q: Question>(
         let reply = Arc::new(reply);
         let asked = reply.clone();
         let store = maintenance.questions(Arc::new(move || !asked.is_closed()));
-        let answer = store.and_then(|mut store| question.ask(store.get(), unix_time()));
+        let answer = store.and_then(|mut store| ask(store.get(), unix_time()));
         // The connection, which had the other one, is closed.
         if let Some(reply) = Arc::into_inner(reply) {
             drop(reply.send(answer));
         }
     };
-    MaintenanceRequest::Question { shows_jobs: Q::SHOWS_JOBS, answer: Box::new(answer) }
+    MaintenanceRequest::Question { shows_jobs, answer: Box::new(answer) }
 }
 
 impl Question for Ls {

@@ -224,7 +224,7 @@ fn answers(inspector: &mut dyn Questions, now: i64) -> Vec<String> {
     }
     for path in PATHS {
         let mut report = inspector.attr(path, now, 100).unwrap();
-        report.in_flight.iter_mut().for_each(|(job, _)| job.instance = None);
+        report.in_flight.iter_mut().for_each(|job| job.instance = None);
         answers.push(format!("{path} {report:?}"));
     }
     answers

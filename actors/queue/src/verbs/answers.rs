@@ -53,19 +53,20 @@ impl PathReport {
     }
 
     pub(crate) fn new(attr_path: String, found: AttrReport) -> Self {
-        let held_until = found.in_flight.as_ref().map(|(_, until)| *until);
-        let waiting = |WaitingGroup { run, payload, position, is_limited }| WaitingRow {
+        let until = |job: &Attempt| job.started.saturating_add(found.hold_secs);
+        let held_until = found.in_flight.as_ref().map(until);
+        let waiting = |WaitingGroup { run, payload, position, full }| WaitingRow {
             fetcher: run.fetcher,
             run_started: run.started,
             payload,
             position,
             // A path whose hold is over has a position although it is in flight.
             held_until: held_until.filter(|_| position.is_none()),
-            limited: is_limited,
+            limited: full.is_some(),
         };
-        let in_flight = |(job, held_until): (Attempt, i64)| InFlightJob {
+        let in_flight = |job: Attempt| InFlightJob {
             started: job.started,
-            held_until,
+            held_until: until(&job),
             fetcher: job.fetcher,
             connection: job.connection,
             instance: job.instance,

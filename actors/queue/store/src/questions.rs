@@ -125,6 +125,14 @@ pub fn listed(attr_path: &str) -> Query<ListedRow> {
     })
 }
 
+/// Listed paths near a path.
+#[must_use]
+pub fn neighbors(attr_path: &str) -> Query<String> {
+    let params = vec![Param::Text(Some(attr_path.to_owned()))];
+    let sql = include_str!("questions/neighbors.sql");
+    Query::new("reading similar paths", sql, params, Columns::get).within(&[(0, "attr_path")])
+}
+
 /// Fetchers with the time at which their last run was added, in unix seconds.
 #[must_use]
 pub fn last_runs() -> Query<(String, i64)> {

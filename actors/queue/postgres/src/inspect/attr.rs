@@ -23,14 +23,11 @@ pub(super) async fn attr(
         job.instance = attempts::instance_of(question, attr_path).await?;
     }
     attempts.truncate(limit);
-    let hold_secs = question.settings.hold_secs;
     Ok(AttrReport {
         listed: question.answer(&questions::listed(attr_path)).await?,
         waiting: waiting(question, attr_path, now).await?,
-        in_flight: in_flight.map(|job| {
-            let until = job.started.saturating_add(hold_secs);
-            (job, until)
-        }),
+        in_flight,
+        hold_secs: question.settings.hold_secs,
         attempts,
     })
 }
@@ -49,6 +46,7 @@ async fn waiting(
         payload_chars = PAYLOAD_CHARS_MAX,
         never = NEVER
     );
+    let limits = &question.settings.limits;
     let read = |row: &_| {
         let is_limited: bool = get(row, 3)?;
         let is_free = !is_limited && !get::<bool>(row, 4)?;
@@ -57,8 +55,10 @@ async fn waiting(
             run: RunId { fetcher: get(row, 0)?, started: get(row, 1)? },
             payload: get(row, 2)?,
             position: bumped.filter(|_| is_free).map(i64::unsigned_abs),
-            is_limited,
+            full: None,
         };
+        let class = limits.class(attr_path, Some(&group.run.fetcher));
+        let group = WaitingGroup { full: limits.limit(class).filter(|_| is_limited).cloned(), ..group };
         Ok((group, key, is_free, 1 + count(row, 8)?))
     };
     let mine = question.rows(sql, vec![Box::new(since), Box::new(attr_path)], read).await?;

@@ -232,8 +232,8 @@ pub struct WaitingGroup {
     pub payload: String,
     /// Place in the order of hand-outs, from 1; None while the attribute path is held or limited.
     pub position: Option<u64>,
-    /// True if as many jobs are in flight as the group's limit allows.
-    pub is_limited: bool,
+    /// The group's limit, if as many jobs are in flight as it allows.
+    pub full: Option<Limit>,
 }
 
 /// A row of a fetcher file in the database.
@@ -256,8 +256,10 @@ pub struct AttrReport {
     pub listed: Vec<ListedRow>,
     /// Its ready groups, in order of their fetchers.
     pub waiting: Vec<WaitingGroup>,
-    /// The job in flight, and the last second of its hold.
-    pub in_flight: Option<(Attempt, i64)>,
+    /// The job in flight, however long ago it was handed out.
+    pub in_flight: Option<Attempt>,
+    /// Length of a hold, in seconds.
+    pub hold_secs: i64,
     /// Its attempts, newest first.
     pub attempts: Vec<Attempt>,
 }

@@ -28,6 +28,17 @@ pub struct Limit {
     pub in_flight: u32,
 }
 
+impl Limit {
+    /// Returns true if a job matches both patterns. An unknown fetcher matches none.
+    pub fn matches(&self, attr_path: &str, fetcher: Option<&str>) -> bool {
+        self.attr_path.as_deref().is_none_or(|pattern| glob::matches(pattern, attr_path))
+            && self
+                .fetcher
+                .as_deref()
+                .is_none_or(|pattern| fetcher.is_some_and(|fetcher| glob::matches(pattern, fetcher)))
+    }
+}
+
 /// All limits, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limits(pub Vec<Limit>);
@@ -35,14 +46,7 @@ pub struct Limits(pub Vec<Limit>);
 impl Limits {
     /// With an unknown fetcher only limits without a pattern of fetchers match.
     pub fn class(&self, attr_path: &str, fetcher: Option<&str>) -> Class {
-        let matches = |limit: &Limit| {
-            limit.attr_path.as_deref().is_none_or(|pattern| glob::matches(pattern, attr_path))
-                && limit
-                    .fetcher
-                    .as_deref()
-                    .is_none_or(|pattern| fetcher.is_some_and(|fetcher| glob::matches(pattern, fetcher)))
-        };
-        let found = self.0.iter().position(matches);
+        let found = self.0.iter().position(|limit| limit.matches(attr_path, fetcher));
         found.and_then(|at| Class::try_from(at + 1).ok()).unwrap_or(0)
     }
 

@@ -44,6 +44,9 @@ pub trait Questions {
     /// run was added before that time.
     fn stale(&mut self, before: i64, limit: usize) -> Result<Vec<StaleGroup>, StorageError>;
 
+    /// Some listed paths that stand near `attr_path` in the order of paths.
+    fn neighbors(&mut self, attr_path: &str) -> Result<Vec<String>, StorageError>;
+
     /// Empty if the queue is one process's.
     fn instances(&mut self) -> Result<Vec<InstanceRow>, StorageError> {
         Ok(Vec::new())

@@ -30,19 +30,17 @@ pub(super) fn attr(
     let mut waiting = Vec::new();
     for (key, run, rowid) in ready_groups(conn, attr_path)? {
         let class = limited.limits.class(attr_path, Some(&run.fetcher));
-        let is_limited = is_full(class);
+        let full = limited.limits.limit(class).filter(|_| is_full(class)).cloned();
         let position =
-            if held || is_limited { None } else { Some(position(conn, &key, &bumped, &is_full, until)?) };
+            if held || full.is_some() { None } else { Some(position(conn, &key, &bumped, &is_full, until)?) };
         let payload = payload_start(conn, rowid)?;
-        waiting.push(WaitingGroup { run, payload, position, is_limited });
+        waiting.push(WaitingGroup { run, payload, position, full });
     }
     Ok(AttrReport {
         listed: answer(conn, &questions::listed(attr_path))?,
         waiting,
-        in_flight: in_flight.map(|job| {
-            let until = job.started.saturating_add(hold_secs);
-            (job, until)
-        }),
+        in_flight,
+        hold_secs,
         attempts,
     })
 }

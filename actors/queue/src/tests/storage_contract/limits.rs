@@ -144,7 +144,7 @@ fn a_bumped_job_waits_for_its_limit_and_peek_tells_what_is_handed_out() {
     assert_eq!(group(&mut s, |s| s.bump("py2")), Bumped::Done);
     assert_eq!(peek(&mut inspector), ["other"]);
     let shown = inspector.attr("py2", 11, 10).unwrap().waiting;
-    assert_eq!((shown[0].position, shown[0].is_limited), (None, true));
+    assert_eq!((shown[0].position, shown[0].full.is_some()), (None, true));
     assert_eq!(next_attr(&mut s, 11).as_deref(), Some("other"));
     assert_eq!(next(&mut s, 11), None);
     group(&mut s, |s| s.finish("py3", 0, 12));
