@@ -30,32 +30,33 @@ pub(super) async fn show(
 fn code(answer: &WhyItem) -> ExitCode {
     let is_held =
         |item: &Item| item.progress == Progress::Waits && item.causes.iter().any(|cause| !cause.routine);
-    match answer {
-        // Where no answer came from, the item may wait.
-        WhyItem { found, unanswered, .. } if found.is_empty() && !unanswered.is_empty() => ExitCode::Failure,
-        WhyItem { found, .. } if found.is_empty() => ExitCode::Usage,
-        WhyItem { found, .. } if found.iter().any(is_held) => ExitCode::Failure,
-        _ => ExitCode::Ok,
+    let WhyItem { found, asked, .. } = answer;
+    if !found.is_empty() {
+        return if found.iter().any(is_held) { ExitCode::Failure } else { ExitCode::Ok };
     }
+    // Where no answer came from, the item may wait.
+    let is_answered = asked.iter().all(|console| console.no_answer.is_none());
+    if is_answered { ExitCode::Usage } else { ExitCode::Failure }
 }
 
 fn render(answer: &WhyItem) -> String {
     let mut parts: Vec<_> = answer.found.iter().map(|item| render_item(item, answer.at_ms)).collect();
-    for console in &answer.unanswered {
-        let path = without_root(&console.path);
-        let causes = render_causes(&console.causes, answer.at_ms);
-        parts.push(format!("{path} gave no answer: {}\n{causes}", console.reason));
-    }
+    let mut text = String::new();
     if answer.found.is_empty() {
-        let mut text = format!("nothing is known of {}\n", answer.item);
-        for searched in &answer.searched {
-            let _ = writeln!(text, "  searched in {searched}");
-        }
-        for name in &answer.nearest {
-            let _ = writeln!(text, "  did you mean {name}?");
-        }
-        parts.push(text);
+        let _ = writeln!(text, "nothing is known of {}", answer.item);
     }
+    for name in &answer.nearest {
+        let _ = writeln!(text, "  did you mean {name}?");
+    }
+    for console in &answer.asked {
+        let path = without_root(&console.path);
+        let _ = match &console.no_answer {
+            Some(reason) => writeln!(text, "{path} gave no answer: {reason}"),
+            None => writeln!(text, "{path} searched {}", console.searched),
+        };
+        text += &render_causes(&console.causes, answer.at_ms);
+    }
+    parts.extend((!text.is_empty()).then_some(text));
     // A blank line separates items.
     parts.join("\n")
 }

@@ -120,22 +120,23 @@ pub struct WhyItem {
     /// Full names that resemble it, if it is unknown.
     #[serde(default)]
     pub nearest: Vec<String>,
-    /// What was searched in.
+    /// Consoles that gave no answer, and, of an unknown item, those that searched for it.
     #[serde(default)]
-    pub searched: Vec<String>,
-    /// Consoles that gave no answer.
-    #[serde(default)]
-    pub unanswered: Vec<Unanswered>,
+    pub asked: Vec<Asked>,
 }
 
-/// A console that gave no answer, so that the item may be known there.
+/// A console at which the item may be known later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Unanswered {
+pub struct Asked {
     /// Path of its child.
     pub path: String,
-    /// Reason.
-    pub reason: String,
-    /// What holds up the subsystem.
+    /// What it searched in.
+    #[serde(default)]
+    pub searched: String,
+    /// Reason why it gave no answer.
+    #[serde(default)]
+    pub no_answer: Option<String>,
+    /// What holds up its subsystem, so that it may not have received the item.
     pub causes: Vec<Cause>,
 }
 

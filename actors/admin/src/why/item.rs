@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use orchestrator_observe::{NodeSnapshot, TreeSnapshot, is_in_branch, without_root};
 use orchestrator_subsystem::{
     Console, ConsoleVerb, Explain, Explained, Item, NextChance, Progress, Verb, WhyItem,
-    item::Unanswered,
+    item::Asked,
     wire::{Cause, SubsystemCauses},
 };
 use orchestrator_text::sanitize;
@@ -24,8 +24,7 @@ pub(super) async fn explain(context: &HandlerContext, name: &str) -> WhyItem {
         item: sanitize(name),
         found: Vec::new(),
         nearest: Vec::new(),
-        searched: Vec::new(),
-        unanswered: Vec::new(),
+        asked: Vec::new(),
     };
     let causes = describe_all(context, &snapshot, &snapshot.root.children);
     ask(context, name, &mut answer).await;
@@ -36,13 +35,14 @@ pub(super) async fn explain(context: &HandlerContext, name: &str) -> WhyItem {
         }
     }
     if !answer.found.is_empty() {
-        (answer.nearest, answer.searched) = (Vec::new(), Vec::new());
+        answer.nearest.clear();
+        answer.asked.retain(|console| console.no_answer.is_some());
     }
     for item in answer.found.iter_mut().filter(|item| item.progress == Progress::Waits) {
         add_causes(item, causes_at(&item.path.clone(), &snapshot, &causes).collect());
     }
-    for console in &mut answer.unanswered {
-        console.causes = causes_at(&console.path, &snapshot, &causes).collect();
+    for console in &mut answer.asked {
+        console.causes = causes_of_subsystem(&console.path, &causes).cloned().collect();
     }
     answer
 }
@@ -59,31 +59,31 @@ fn add_causes(item: &mut Item, causes: Vec<Cause>) {
     item.causes.sort_by_key(|cause| cause.routine);
 }
 
-/// Asks all consoles at the same time. Each gets the name without that of its subsystem, if it begins with it.
+/// Asks all consoles at the same time, or those of the subsystem whose name is before the first slash; they
+/// get the rest.
 async fn ask(context: &HandlerContext, name: &str, answer: &mut WhyItem) {
-    let consoles =
-        Console::all_verbs(&context.tree).into_iter().filter(|(_, verb)| verb.name() == Explain::NAME);
-    let questions = consoles.map(|(path, verb)| async move {
-        let subsystem = subsystem_of(&path).to_owned();
-        let own = name.strip_prefix(&subsystem).and_then(|rest| rest.strip_prefix('/'));
-        let explained = question(&verb, own.unwrap_or(name)).await;
-        (path, subsystem, own.is_some(), explained)
-    });
+    let verbs = Console::all_verbs(&context.tree).into_iter();
+    let mut consoles: Vec<_> = verbs.filter(|(_, verb)| verb.name() == Explain::NAME).collect();
+    let own = name.split_once('/');
+    let own = own.filter(|(first, _)| consoles.iter().any(|(path, _)| subsystem_of(path) == *first));
+    if let Some((subsystem, _)) = own {
+        consoles.retain(|(path, _)| subsystem_of(path) == subsystem);
+    }
+    let name = own.map_or(name, |(_, rest)| rest);
+    let questions = consoles.iter().map(|(_, verb)| question(verb, name));
     let answers = join_all(questions).await;
-    let is_named = answers.iter().any(|(_, _, is_own, _)| *is_own);
-    for (path, subsystem, is_own, explained) in answers {
-        match explained {
+    for ((path, _), explained) in consoles.into_iter().zip(answers) {
+        let (searched, no_answer) = match explained {
             Ok(Explained { found, nearest, searched }) => {
                 answer.found.extend(found);
-                // Of the subsystem that the name begins with, if any.
-                if is_own || !is_named {
-                    answer.nearest.extend(nearest.iter().map(|name| format!("{subsystem}/{name}")));
-                    answer
-                        .searched
-                        .extend((!searched.is_empty()).then(|| format!("{subsystem}: {searched}")));
-                }
+                let full = |name: &String| format!("{}/{name}", subsystem_of(&path));
+                answer.nearest.extend(nearest.iter().map(full));
+                (searched, None)
             }
-            Err(reason) => answer.unanswered.push(Unanswered { path, reason, causes: Vec::new() }),
+            Err(reason) => (String::new(), Some(reason)),
+        };
+        if no_answer.is_some() || !searched.is_empty() {
+            answer.asked.push(Asked { path, searched, no_answer, causes: Vec::new() });
         }
     }
 }
@@ -100,15 +100,20 @@ fn subsystem_of(path: &str) -> &str {
     without_root(path).split('/').next().unwrap_or_default()
 }
 
-/// The causes of a subsystem that hold up its child at `path`, without those of healthy days.
+/// The causes of the subsystem of the child at `path`, without those of healthy days.
+fn causes_of_subsystem<'a>(path: &str, branches: &'a [SubsystemCauses]) -> impl Iterator<Item = &'a Cause> {
+    let of_branch = branches.iter().find(|branch| is_in_branch(path, &branch.path));
+    of_branch.into_iter().flat_map(|branch| &branch.causes).filter(|cause| !cause.routine)
+}
+
+/// Those that hold up the child.
 fn causes_at<'a>(
     path: &'a str,
     snapshot: &'a TreeSnapshot,
     branches: &'a [SubsystemCauses],
 ) -> impl Iterator<Item = Cause> {
-    let of_branch = branches.iter().find(|branch| is_in_branch(path, &branch.path));
     let branch = snapshot.root.children.iter().find(|branch| is_in_branch(path, &branch.path));
-    let causes = of_branch.into_iter().flat_map(|branch| &branch.causes).filter(|cause| !cause.routine);
+    let causes = causes_of_subsystem(path, branches);
     causes.filter(move |cause| branch.is_some_and(|branch| holds_up(cause, branch, path))).cloned()
 }
 
