@@ -42,7 +42,9 @@ fn code(answer: &WhyItem) -> ExitCode {
 fn render(answer: &WhyItem) -> String {
     let mut parts: Vec<_> = answer.found.iter().map(|item| render_item(item, answer.at_ms)).collect();
     let mut text = String::new();
-    if answer.found.is_empty() {
+    if answer.found.is_empty() && answer.asked.iter().any(|console| console.no_answer.is_some()) {
+        let _ = writeln!(text, "no answer about {}", answer.item);
+    } else if answer.found.is_empty() {
         let _ = writeln!(text, "nothing is known of {}", answer.item);
     }
     for name in &answer.nearest {

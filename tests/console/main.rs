@@ -12,6 +12,7 @@ mod hidden;
 mod in_full {
     mod pictures;
 }
+mod item;
 mod jobs;
 mod layout;
 mod numbers;

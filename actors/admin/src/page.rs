@@ -54,6 +54,7 @@ const ASSETS: &[Asset] = assets! {
     "icon.svg",
     "index.html",
     "ingester_views.js",
+    "item_page.js",
     "job_lists.js",
     "job_page.js",
     "live.js",

@@ -57,6 +57,11 @@ export function why(path) {
   return get(path === "" ? "/v1/why" : `/v1/why/${encode(path)}`);
 }
 
+/** Where a job, a row or a mapping is, and what it waits for. */
+export function whyItem(name) {
+  return get(`/v1/why?item=${encodeURIComponent(name)}`);
+}
+
 export function commandUrl(path, verb) {
   return `/v1/actors/${encode(path)}/${encodeURIComponent(verb)}`;
 }

@@ -3,6 +3,7 @@
 import { hasToken, setToken } from "./api.js";
 import { el, keyed, setAttr, setText } from "./dom.js";
 import { duration, moment } from "./format.js";
+import { itemPage, searchField } from "./item_page.js";
 import { jobPage } from "./job_page.js";
 import { canCommand, start, state, subscribe } from "./live.js";
 import { overviewPage } from "./overview.js";
@@ -18,7 +19,7 @@ const [connectionState, uptime, roleName] = ["", "uptime", ""].map((name) => el(
 const links = new Map();
 let page = null;
 let shown = "";
-/** Name of the page, with the job of its own page. */
+/** Name of the page, with the job or item of its own page. */
 let opened = null;
 let tokenDialog = null;
 
@@ -27,8 +28,9 @@ function jobOf({ page: name, path }) {
   return name === "queue" && path.startsWith("job/") ? path.slice(4) : null;
 }
 
-function pageFor(name, job) {
+function pageFor(name, job, path) {
   if (job !== null) return jobPage(job);
+  if (name === "item") return itemPage(path);
   if (name === "tree") return treePage();
   if (name === "" || name === "overview") return overviewPage();
   return subsystemPage(name);
@@ -37,11 +39,11 @@ function pageFor(name, job) {
 function navigate() {
   const at = route();
   const job = jobOf(at);
-  const next = `${at.page} ${job}`;
+  const next = `${at.page} ${at.page === "item" ? at.path : job}`;
   if (opened !== next) {
     page?.close?.();
     [shown, opened] = [at.page, next];
-    page = pageFor(at.page, job);
+    page = pageFor(at.page, job, at.path);
     main.replaceChildren(page.node);
     scrollTo(0, 0);
   }
@@ -135,6 +137,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+searchField(document.getElementById("search"));
 connection.append(connectionState, uptime, roleName);
 addEventListener("hashchange", navigate);
 subscribe(render);

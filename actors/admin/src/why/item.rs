@@ -8,6 +8,7 @@ use orchestrator_subsystem::{
     item::Asked,
     wire::{Cause, SubsystemCauses},
 };
+use orchestrator_supervise::State;
 use orchestrator_text::sanitize;
 
 use super::describe_all;
@@ -27,11 +28,11 @@ pub(super) async fn explain(context: &HandlerContext, name: &str) -> WhyItem {
         asked: Vec::new(),
     };
     let causes = describe_all(context, &snapshot, &snapshot.root.children);
-    ask(context, name, &mut answer).await;
+    ask(context, &snapshot, name, &mut answer).await;
     let others: Vec<_> = answer.found.iter().flat_map(|item| item.continues_as.clone()).collect();
     for other in others {
         if answer.found.iter().all(|item| item.name != other) {
-            ask(context, &other, &mut answer).await;
+            ask(context, &snapshot, &other, &mut answer).await;
         }
     }
     if !answer.found.is_empty() {
@@ -61,7 +62,7 @@ fn add_causes(item: &mut Item, causes: Vec<Cause>) {
 
 /// Asks all consoles at the same time, or those of the subsystem whose name is before the first slash; they
 /// get the rest.
-async fn ask(context: &HandlerContext, name: &str, answer: &mut WhyItem) {
+async fn ask(context: &HandlerContext, snapshot: &TreeSnapshot, name: &str, answer: &mut WhyItem) {
     let verbs = Console::all_verbs(&context.tree).into_iter();
     let mut consoles: Vec<_> = verbs.filter(|(_, verb)| verb.name() == Explain::NAME).collect();
     let own = name.split_once('/');
@@ -70,7 +71,15 @@ async fn ask(context: &HandlerContext, name: &str, answer: &mut WhyItem) {
         consoles.retain(|(path, _)| subsystem_of(path) == subsystem);
     }
     let name = own.map_or(name, |(_, rest)| rest);
-    let questions = consoles.iter().map(|(_, verb)| question(verb, name));
+    let questions = consoles.iter().map(|(path, verb)| async move {
+        match snapshot.root.find(path).map(|node| node.state) {
+            Some(State::Running | State::Paused) => question(verb, name).await,
+            // It would not answer within the time limit.
+            state => {
+                Err(format!("it is {}", state.map_or_else(|| "gone".to_owned(), |state| state.to_string())))
+            }
+        }
+    });
     let answers = join_all(questions).await;
     for ((path, _), explained) in consoles.into_iter().zip(answers) {
         let (searched, no_answer) = match explained {
@@ -133,7 +142,9 @@ pub(super) fn holds_up(cause: &Cause, branch: &NodeSnapshot, path: &str) -> bool
         }
         (Some(of_cause), Some(of_child)) => {
             let is_pipeline = branch.strategy.as_deref() == Some("rest_for_one");
-            cause.kind != "input_late" && is_pipeline && of_cause < of_child
+            // One that sends nothing watches the others.
+            let is_source = of_cause > of_child && !branch.children[of_cause].sends_to.is_empty();
+            cause.kind != "input_late" && is_pipeline && !is_source
         }
         _ => false,
     }

@@ -59,6 +59,14 @@ impl Path<'_> {
             );
             let mut item = self.new_item(Progress::InProgress, text, Some(job.started));
             item.evidence.extend(self.holder(job));
+            if self.instance(job).is_some_and(|instance| !instance.live) {
+                item.progress = Progress::Waits;
+                let help = format!("orchestrator queue requeue {}", self.word());
+                let gone = format!("the instance of {by} is dead");
+                item.causes.push(cause("instance_dead", gone, help));
+                item.next =
+                    Some(NextChance::Unknown { reason: "a newer run has to list the path".to_owned() });
+            }
             return item;
         };
         let text =
@@ -145,14 +153,17 @@ impl Path<'_> {
             .iter()
             .take_while(|attempt| attempt.exit_code == last.exit_code)
             .count();
-        let text = match last.exit_code {
-            Some(0) => "done".to_owned(),
-            Some(code) if same > 1 => format!("failed {same} times in a row with exit code {code}"),
-            Some(code) => format!("failed with exit code {code}"),
-            None => "an operator ended its hold".to_owned(),
-        };
         let took = last.finished.map_or(0, |finished| finished.saturating_sub(last.started));
-        let text = format!("{text}, {} after {took} s; no newer run lists the path", worker(last));
+        let by = worker(last);
+        let text = match last.exit_code {
+            Some(0) => format!("done by {by} after {took} s"),
+            Some(code) if same > 1 => {
+                format!("failed {same} times in a row with exit code {code}, at last by {by} after {took} s")
+            }
+            Some(code) => format!("failed with exit code {code}, by {by} after {took} s"),
+            None => format!("its hold was ended by an operator while {by} had the job"),
+        };
+        let text = format!("{text}; no newer run lists the path");
         self.new_item(Progress::Ended, text, last.finished)
     }
 
@@ -201,16 +212,16 @@ impl Path<'_> {
                 "its connection is closed; the worker may report the end on another one, else its hold ends";
             return Some(if is_open { "its connection is open" } else { closed }.to_owned());
         }
-        let found =
-            self.state.instances.iter().find(|instance| Some(&instance.instance) == job.instance.as_ref())?;
-        let InstanceRow { instance, live, lease_until, host, .. } = found;
-        let (instance, host) = (sanitize(instance), sanitize(host));
+        let InstanceRow { instance, live, lease_until, host, .. } = self.instance(job)?;
+        let name = format!("instance {} on {}", sanitize(instance), sanitize(host));
         Some(match live {
-            true => format!("instance {instance} on {host} is live"),
-            false => {
-                format!("instance {instance} on {host} is dead, its lease ended at {}", time_of(*lease_until))
-            }
+            true => format!("{name} is live"),
+            false => format!("{name} is dead, its lease ended at {}", time_of(*lease_until)),
         })
+    }
+
+    fn instance(&self, job: &Attempt) -> Option<&InstanceRow> {
+        self.state.instances.iter().find(|instance| Some(&instance.instance) == job.instance.as_ref())
     }
 
     fn is_over(&self, job: &Attempt) -> bool {

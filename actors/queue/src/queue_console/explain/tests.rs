@@ -122,6 +122,10 @@ fn a_job_of_a_dead_instance_names_its_host_and_lease() {
     let found = item(&state);
     assert!(found.text.contains("connection 5 (pid 9 uid 1) of instance n2"), "{found:?}");
     assert_eq!(found.evidence[0], "instance n2 on far is dead, its lease ended at 1970-01-01T00:01:00Z");
+    assert_eq!((found.progress, found.causes[0].kind.as_str()), (Progress::Waits, "instance_dead"));
+    assert_eq!(found.causes[0].help, "orchestrator queue requeue 'a b'");
+    state.instances[0].live = true;
+    assert_eq!(item(&state).progress, Progress::InProgress);
 }
 
 #[test]
@@ -150,14 +154,17 @@ fn an_ended_job_has_its_result_its_worker_and_its_duration() {
         (found.progress, found.since_ms, found.next.clone()),
         (Progress::Ended, Some(3_030_000), None)
     );
-    assert!(found.text.starts_with("failed 3 times in a row with exit code 124, the worker on"), "{found:?}");
+    assert!(
+        found.text.starts_with("failed 3 times in a row with exit code 124, at last by the worker on"),
+        "{found:?}"
+    );
     assert!(found.text.contains("after 30 s"), "{found:?}");
     let attempts = found.evidence.iter().filter(|fact| fact.contains("exit code 124 at 1970-01-01T")).count();
     assert_eq!(attempts, 3);
     let done = item(&state(vec![], vec![attempt("a b", 10, Some((12, Some(0)))), failed(1)]));
-    assert!(done.text.starts_with("done, "), "{done:?}");
+    assert!(done.text.starts_with("done by the worker on "), "{done:?}");
     let requeued = item(&state(vec![], vec![attempt("a b", 10, Some((12, None)))]));
-    assert!(requeued.text.starts_with("an operator ended its hold"), "{requeued:?}");
+    assert!(requeued.text.starts_with("its hold was ended by an operator"), "{requeued:?}");
 }
 
 #[test]
