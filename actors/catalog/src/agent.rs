@@ -4,6 +4,7 @@
 
 mod claims;
 mod confirm;
+mod describe;
 mod next;
 mod outage;
 mod poll_request;
@@ -23,7 +24,7 @@ use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use orchestrator_catalog_rules::{definition::Guard, rule::Rule};
 use orchestrator_supervise::StopToken;
 use tokio::{
-    sync::watch,
+    sync::{broadcast, watch},
     time::{Instant, sleep_until},
 };
 
@@ -42,6 +43,7 @@ use crate::{
     edge::handlers::Planner,
     handler::Handler,
     polling::{PollIntervals, Polling},
+    row_question::RowQuestion,
     service::Service,
     state_change::StateChange,
     status::StatusReporter,
@@ -151,6 +153,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
     pub(crate) async fn run(
         mut self,
         mut triggers: watch::Receiver<Triggers>,
+        mut questions: broadcast::Receiver<RowQuestion>,
         stop: StopToken,
         retire: StopToken,
     ) {
@@ -188,6 +191,7 @@ impl<S: Service + Clone + 'static, H: Handler + 'static> Agent<S, H> {
                 () = stop.cancelled(), if self.grace_ends.is_none() => self.begin_stop(Instant::now()),
                 () = retire.cancelled(), if !self.retiring => self.retiring = true,
                 _ = triggers.changed(), if self.grace_ends.is_none() => {}
+                Ok(question) = questions.recv() => self.answer(&question),
                 () = sleep_until(give_up.unwrap_or(now)), if give_up.is_some() => return self.give_up(),
                 () = sleep_until(deadline.unwrap_or(now)), if deadline.is_some() => self.handle_deadlines(Instant::now()),
             }

@@ -2,9 +2,15 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{broadcast, mpsc, watch};
 
-use crate::config::RuleConfig;
+use crate::{
+    config::RuleConfig,
+    row_question::{RowQuestion, RuleView},
+};
+
+/// Questions that wait for an agent; older ones are dropped.
+const QUESTIONS: usize = 16;
 
 /// Commands to a rule's child.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,17 +25,30 @@ pub(crate) struct Commands {
 
 /// Commands of one rule's child. Clones share them.
 #[derive(Debug, Clone)]
-pub(crate) struct Assignment(Arc<watch::Sender<Commands>>);
+pub(crate) struct Assignment(Arc<watch::Sender<Commands>>, broadcast::Sender<RowQuestion>);
 
 impl Assignment {
     pub(crate) fn new(config: RuleConfig) -> Self {
         let commands = Commands { config: Some(config), forced_polls: 0, ended: false };
-        Self(Arc::new(watch::Sender::new(commands)))
+        Self(Arc::new(watch::Sender::new(commands)), broadcast::Sender::new(QUESTIONS))
     }
 
     /// Subscribes the child to its commands.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Commands> {
         self.0.subscribe()
+    }
+
+    /// Subscribes an agent to the questions of operators.
+    pub(crate) fn questions(&self) -> broadcast::Receiver<RowQuestion> {
+        self.1.subscribe()
+    }
+
+    /// Asks all agents about the row with this key. The answers end once each has answered or is gone.
+    pub(crate) fn ask(&self, key: &str) -> mpsc::UnboundedReceiver<RuleView> {
+        let (reply, answers) = mpsc::unbounded_channel();
+        // Without an agent there is no answer.
+        drop(self.1.send(RowQuestion { key: key.into(), reply }));
+        answers
     }
 
     /// Requests a poll that also ends parking and backoff.

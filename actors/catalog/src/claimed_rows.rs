@@ -17,7 +17,10 @@ use orchestrator_catalog_rules::{
 };
 use tokio::time::Instant;
 
-use crate::handler::Task;
+use crate::{
+    handler::Task,
+    row_question::{HeldRow, RowStage},
+};
 
 #[derive(Debug, Clone)]
 pub(crate) struct ClaimedRow {
@@ -140,6 +143,35 @@ impl ClaimedRows {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// Finds a row. `ms` gives the wall clock of a time, in milliseconds since 1970.
+    pub(crate) fn held(
+        &self,
+        is_it: impl Fn(&ClaimedRow) -> bool,
+        ms: impl Fn(Instant) -> u64,
+    ) -> Option<HeldRow> {
+        let (held, stage) = self.rows.values().find(|(held, _)| is_it(held))?;
+        Some(HeldRow {
+            stage: match stage {
+                Stage::Pending => RowStage::Pending,
+                Stage::Running => RowStage::Running,
+                Stage::Settling { outcome, written, .. } => {
+                    let is_unknown = matches!(written, Written::Unknown | Written::Missing);
+                    RowStage::Settling { outcome: *outcome, is_unknown }
+                }
+            },
+            row: held.row.clone(),
+            token: held.token.to_string(),
+            attempt: held.attempt,
+            claimed_at: u64::try_from(held.claimed_at.as_millisecond()).unwrap_or(0),
+            lease_until: held.until.map(ms),
+        })
+    }
+
+    /// Rows whose handlers run, those claimed first first.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &ClaimedRow> {
+        self.rows.values().filter(|(_, stage)| matches!(stage, Stage::Running)).map(|(held, _)| held)
     }
 
     /// Returns the number of rows whose handlers run.

@@ -126,6 +126,12 @@ impl DeferredRows {
         repeats
     }
 
+    /// Failed attempts of the first deferred row with such a key, and the end of its deferral.
+    pub(crate) fn of(&self, is_it: impl Fn(&str) -> bool) -> Option<(u32, Instant)> {
+        let (until, key) = self.by_until.iter().find(|(_, key)| is_it(key))?;
+        Some((self.rows.get(key).map_or(0, |history| history.failures), *until))
+    }
+
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.by_until.iter().map(|(_, key)| &**key)
     }

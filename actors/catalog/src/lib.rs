@@ -34,6 +34,7 @@ mod preview;
 mod priority_semaphore;
 mod queue_handler;
 mod request_retries;
+mod row_question;
 mod rule_child;
 mod rule_reloader;
 mod rules;

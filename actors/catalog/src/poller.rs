@@ -1,6 +1,7 @@
 //! The actor CatalogPoller: adds and removes the children of the rules, and answers operators.
 
 mod console;
+mod explain;
 
 use std::time::Duration;
 

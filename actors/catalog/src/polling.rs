@@ -172,6 +172,10 @@ impl Polling {
         [Some(last_poll + poll), after_notice, self.at_once, self.check_at].into_iter().flatten().min()
     }
 
+    pub(crate) fn are_notices_up(&self) -> bool {
+        self.notices_up
+    }
+
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.due().is_none_or(|due| due <= now)
     }

@@ -174,6 +174,7 @@ impl<S: Service + Clone + 'static> RuleChild<S> {
         let planner = config.plan.planner(&config.name)?;
         let retry_max = self.cx.vitals.link_retry_max();
         let agent = Agent::new(config, rule, context, handler, reporter, retry_max);
-        Ok(Box::pin(agent.planner(planner).run(triggers, stop, retire)))
+        let questions = self.assignment.questions();
+        Ok(Box::pin(agent.planner(planner).run(triggers, questions, stop, retire)))
     }
 }

@@ -5,9 +5,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use orchestrator_supervise::{ChildSpec, Children};
 use parking_lot::Mutex;
+use tokio::sync::mpsc;
 
 use crate::{
     config::RuleConfig,
+    row_question::RuleView,
     rule_child::{RuleChildFactory, RuleHandle},
     service::Service,
     status::RuleStatus,
@@ -30,6 +32,16 @@ struct RuleSet {
     retiring: BTreeMap<String, RuleHandle>,
     /// Name of the child that is being added.
     being_added: Option<String>,
+}
+
+/// A question to the agents of a rule.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) config: RuleConfig,
+    /// Text of the key.
+    pub(crate) key: String,
+    /// One for each agent, see [`Assignment::ask`](crate::assignment::Assignment::ask).
+    pub(crate) answers: mpsc::UnboundedReceiver<RuleView>,
 }
 
 /// Next change of the children.
@@ -119,6 +131,32 @@ impl<S: Service + Clone + Send + 'static> Rules<S> {
     pub(crate) fn force_poll(&self, name: &str) -> bool {
         let set = self.set.lock();
         set.active.get(name).map(|rule| rule.assignment.force_poll()).is_some()
+    }
+
+    /// Asks the agents about the row `name`, a key, with the name of a rule and a slash before it for that
+    /// rule alone.
+    pub(crate) fn ask(&self, name: &str) -> Vec<Asked> {
+        let set = self.set.lock();
+        let all = || set.active.values().chain(set.retiring.values()).filter(|rule| !rule.config.notify_only);
+        let of_rule = all().find_map(|rule| {
+            let key = name.strip_prefix(&rule.config.name)?.strip_prefix('/')?;
+            Some((rule, key))
+        });
+        let asked: Vec<_> = match of_rule {
+            Some(one) => vec![one],
+            None => all().map(|rule| (rule, name)).collect(),
+        };
+        let ask = |(rule, key): (&RuleHandle, &str)| Asked {
+            config: rule.config.clone(),
+            key: key.to_owned(),
+            answers: rule.assignment.ask(key),
+        };
+        asked.into_iter().map(ask).collect()
+    }
+
+    /// Access to the catalog.
+    pub(crate) fn service(&self) -> S {
+        self.factory.context.service.clone()
     }
 
     pub(crate) fn names(&self) -> Vec<String> {

@@ -15,6 +15,7 @@ pub use settlement::Settlement;
 use crate::{
     cell::{Cell, NULL},
     definition::Guard,
+    outcome_kind::OutcomeKind,
     path,
     rows::Row,
     template::{Template, Variables},
@@ -174,6 +175,28 @@ impl Rule {
     pub fn rows_query<'a>(&self, ids: impl IntoIterator<Item = &'a Cell>) -> String {
         let ids: Vec<_> = ids.into_iter().map(|id| path::encode(&id.text())).collect();
         format!("{}/{}=any({})", self.entity, path::encode(&self.key), ids.join(","))
+    }
+
+    /// Path of the query for the row with this key, if it meets `filter`, at the time `now`.
+    pub fn filtered_query(&self, id: &Cell, filter: &str, now: Timestamp) -> String {
+        let filter = filter.replace(NOW, &path::encode(&path::instant(now)));
+        format!("{}/{filter}", self.rows_query([id]))
+    }
+
+    /// Outcome whose constant values the row has; None if several or none could have been written.
+    pub fn outcome_of(&self, row: &Row) -> Option<OutcomeKind> {
+        let has = |columns: &Columns| {
+            let mut plain =
+                columns.iter().filter_map(|(name, value)| Some((name, value.plain()?))).peekable();
+            plain.peek().is_some()
+                && plain.all(|(name, value)| row.get(name).is_some_and(|cell| cell == value))
+        };
+        let kinds = [
+            (OutcomeKind::Dead, &self.dead),
+            (OutcomeKind::Done, &self.done),
+            (OutcomeKind::Failed, &self.fail),
+        ];
+        kinds.into_iter().find(|(_, columns)| has(columns)).map(|(kind, _)| kind)
     }
 
     /// Number of attempts; 0 without a column for them.

@@ -17,6 +17,7 @@ use tokio::{sync::watch, task::LocalSet};
 use self::table::{Fault, Table};
 use super::*;
 use crate::{
+    assignment::Assignment,
     config::RuleConfig,
     handler::{Outcome, Task},
     status::{RuleStatus, Status},
@@ -57,6 +58,7 @@ struct Fixture {
     table: Table,
     clock: WallClock,
     triggers: watch::Sender<Triggers>,
+    assignment: Assignment,
     stop: StopToken,
     retire: StopToken,
     statuses: RefCell<BTreeMap<String, Status>>,
@@ -70,7 +72,8 @@ impl Fixture {
         table.insert(rows);
         let (triggers, _) = watch::channel(Triggers { notices_up: true, ..Triggers::default() });
         let (stop, retire) = (StopToken::new(), StopToken::new());
-        Self { table, clock, triggers, stop, retire, statuses: RefCell::default() }
+        let assignment = Assignment::new(RuleConfig::default());
+        Self { table, clock, triggers, assignment, stop, retire, statuses: RefCell::default() }
     }
 
     /// Spawns an agent as a local task.
@@ -104,7 +107,12 @@ impl Fixture {
         );
         let agent = Agent::new(&config, rule, context, handler.clone(), reporter, Duration::MAX);
         let agent = agent.planner(planner);
-        let run = agent.run(self.triggers.subscribe(), self.stop.clone(), self.retire.clone());
+        let run = agent.run(
+            self.triggers.subscribe(),
+            self.assignment.questions(),
+            self.stop.clone(),
+            self.retire.clone(),
+        );
         #[expect(clippy::disallowed_methods, reason = "the test's own task")]
         tokio::task::spawn_local(run)
     }

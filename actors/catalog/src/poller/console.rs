@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
-use orchestrator_subsystem::{Answered, ConsoleError, ConsoleReply, Until, Verbs, route::Each};
+use orchestrator_subsystem::{Answered, ConsoleError, ConsoleReply, Explain, Until, Verbs, route::Each};
 use orchestrator_supervise::{ChildCx, ChildSpec, ChildState, Command, Handle, Handled, Origin, State};
 use orchestrator_text::sanitize;
 
@@ -20,6 +20,7 @@ impl<S: Service + Clone + Unpin + Send + 'static> CatalogPoller<S> {
         Verbs::default()
             .by::<Each, Status>()
             .without_command::<RunOnce>()
+            .without_command::<Explain>()
             .by::<InCatalog, Pause>()
             .by::<InCatalog, Resume>()
     }
