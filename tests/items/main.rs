@@ -4,6 +4,7 @@
 //! `./tests/run --full items` runs all of them, and prints the questions and answers. A usual run leaves out
 //! those below [`in_full`].
 
+mod catalog;
 mod queue;
 
 /// Those that take seconds, or need servers of their own.

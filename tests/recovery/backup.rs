@@ -55,11 +55,7 @@ impl Site {
     }
 
     fn start(&self) -> Instance {
-        let mut command = self.env.bare_command();
-        command.arg("run").arg("--config").arg(&self.config);
-        let instance = Instance::spawn(command);
-        instance.await_service(&self.env);
-        instance
+        self.env.start_with(&self.config)
     }
 
     fn spawn(&self, verb: &str, name: &str) -> Child {

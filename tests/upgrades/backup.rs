@@ -58,11 +58,7 @@ impl Site {
     }
 
     fn start(&self) -> Instance {
-        let mut command = self.env.bare_command();
-        command.arg("run").arg("--config").arg(&self.config);
-        let instance = Instance::spawn(command);
-        instance.await_service(&self.env);
-        instance
+        self.env.start_with(&self.config)
     }
 
     /// Runs `backup` or `restore`, which must succeed.

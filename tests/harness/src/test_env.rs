@@ -159,8 +159,17 @@ impl TestEnv {
         command
     }
 
+    /// Starts an instance with a configuration file and waits until the queue serves workers.
+    pub fn start_with(&self, config: &Path) -> Instance {
+        let mut command = self.bare_command();
+        command.arg("run").arg("--config").arg(config);
+        let instance = Instance::spawn(command);
+        instance.await_service(self);
+        instance
+    }
+
     /// Starts `command` and waits until the admin endpoint answers.
-    pub(crate) fn start_by(&self, command: Command) -> Instance {
+    pub fn start_by(&self, command: Command) -> Instance {
         let instance = Instance::spawn(command);
         eventually("the endpoint to answer", || self.cli(&["tree"]).0 == 0);
         instance

@@ -1,5 +1,7 @@
 //! Explanation of one row: what the agents of its rule know, and what the server says of it.
 
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::time::Duration;
@@ -10,7 +12,7 @@ use orchestrator_catalog_rules::{
     rows::{Row, rows},
     rule::Rule,
 };
-use orchestrator_subsystem::{Answered, Explain, Explained, item::ITEMS_MAX};
+use orchestrator_subsystem::{Answered, ConsoleError, ConsoleReply, Explain, Explained, item::ITEMS_MAX};
 use orchestrator_supervise::{ChildCx, ChildSpec, Handle, Handled};
 use orchestrator_text::sanitize;
 use tokio::time::{Instant, timeout_at};
@@ -37,21 +39,24 @@ impl<S: Service + Clone + Unpin + Send + 'static> Handle<Explain> for CatalogPol
         let paths = asked.iter().map(|rule| self.path(&ChildSpec::id_of(&rule.config.name))).collect();
         let service = self.rules.service();
         let (reply, answer) = Handled::later();
-        cx.spawn(explain(catalog, service, asked, paths), |_, explained, _| drop(reply.send(Ok(explained))));
+        cx.spawn(explain(catalog, service, asked, paths), |_, explained, _| drop(reply.send(explained)));
         answer
     }
 }
 
 /// Looks each rule's row up. `paths` are those of the rules' children.
+///
+/// # Errors
+/// The server does not answer, and no agent has claimed the row.
 async fn explain<S: Service>(
     catalog: String,
     service: S,
     asked: Vec<Asked>,
     paths: Vec<String>,
-) -> Explained {
+) -> ConsoleReply<Explained> {
     let (until, now) = (Instant::now() + ANSWER_TIME, Timestamp::now());
     let mut explained = Explained::default();
-    let mut searched = Vec::new();
+    let (mut searched, mut unanswered) = (Vec::new(), Vec::new());
     for (Asked { config, key, mut answers }, path) in asked.into_iter().zip(paths).take(ITEMS_MAX) {
         let Ok(rule) = Rule::new(&config.definition()) else { continue };
         let mut view = RuleView::default();
@@ -80,8 +85,10 @@ async fn explain<S: Service>(
             Ok((row, is_candidate)) => (row, is_candidate, None),
             Err(problem) => (None, None, Some(sanitize(problem))),
         };
-        let problem_text = problem.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
-        searched.push(format!("{table}{problem_text}"));
+        match &problem {
+            Some(text) => unanswered.push(format!("{table}: {text}")),
+            None => searched.push(table),
+        }
         let known = Known {
             catalog: &catalog,
             path,
@@ -96,10 +103,13 @@ async fn explain<S: Service>(
         explained.found.extend(known.item(problem));
     }
     if explained.found.is_empty() {
+        if !unanswered.is_empty() {
+            return Err(ConsoleError::Refused(unanswered.join("; ")));
+        }
         searched.dedup();
         explained.searched = searched.join(", ");
     }
-    explained
+    Ok(explained)
 }
 
 /// Reads rows. A value that the column's type cannot have is that of no row.
