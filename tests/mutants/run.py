@@ -4,8 +4,8 @@
     tests/mutants/run.py            all that have no result yet
     tests/mutants/run.py 50 100     those from number 50 up to number 99
     tests/mutants/run.py --summary  counts of the results so far
-    tests/mutants/run.py --histories [NAME..]    patches of histories/, which the tests named in them must catch; those of a cell
-                                    of `./tests/run --full versions` with ORCHESTRATOR_TEST_ROOT, its root file system, only
+    tests/mutants/run.py --histories [NAME..]    patches of histories/, which the tests named in them must catch; those of a suite
+                                    only with ORCHESTRATOR_TEST_ROOT, its root file system: `tests/peers/suite make SUITE`
 
 Run it in a clean tree that nobody works in: it changes sources, one line at a time, and puts them back. Results are appended
 to target/mutants.tsv: number, result, file, function, line. A result is caught, missed, unviable (it does not compile) or gone
@@ -77,9 +77,10 @@ def histories(names):
     missed = 0
     for patch in sorted((ROOT / "tests/mutants/histories").glob("*.patch")):
         head = dict(line.split(": ", 1) for line in patch.read_text().split("\n\n")[0].splitlines())
-        if names and patch.stem not in names or "Cell" in head and "ORCHESTRATOR_TEST_ROOT" not in os.environ:
+        suite = Path(os.environ.get("ORCHESTRATOR_TEST_ROOT", "")).name
+        if names and patch.stem not in names or head.get("Suite", suite) != suite:
             continue
-        environment = dict(word.split("=") for word in head.get("With", "").split()) | os.environ
+        environment = dict(word.split("=", 1) for word in head.get("With", "").split()) | os.environ
         program, filters = head["Caught by"].split(" -- ")
         cargo = ["cargo", "test", "--quiet", "--workspace", "--all-features", *program.split()]
         subprocess.run(["git", "apply", patch], cwd=ROOT, check=True)
