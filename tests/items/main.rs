@@ -9,6 +9,7 @@ mod queue;
 
 /// Those that take seconds, or need servers of their own.
 mod in_full {
+    mod dranspose;
     mod postgres;
 }
 

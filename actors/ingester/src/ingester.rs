@@ -4,6 +4,7 @@
 
 mod controller_requests;
 mod controller_state;
+mod explain;
 mod handles;
 mod no_mapping;
 mod stage;
@@ -16,7 +17,7 @@ use std::{
 };
 
 use orchestrator_observe::{NodeSnapshot, metrics};
-use orchestrator_subsystem::{Answered, ConsoleError, Verbs, route::Each};
+use orchestrator_subsystem::{Answered, ConsoleError, Explain, Verbs, route::Each};
 use orchestrator_supervise::{Child, ChildCx, CommandError, Handle, Handled, Origin, StartCx, Tree};
 use orchestrator_text::sanitize;
 use serde_json::{Map, Value, json};
@@ -167,7 +168,7 @@ impl Ingester {
     }
 
     pub(crate) fn verbs() -> Verbs<Self> {
-        Verbs::default().by::<Each, Status>()
+        Verbs::default().by::<Each, Status>().without_command::<Explain>()
     }
 
     fn status(&mut self) -> Answered<Status> {
