@@ -6,6 +6,7 @@
 
 mod catalog;
 mod queue;
+mod stores;
 
 /// Those that take seconds, or need servers of their own.
 mod in_full {

@@ -3,6 +3,7 @@
 //! The database has all durable state. [`Status`], with the pause switch, outlives a restart of the actor.
 
 mod environment;
+mod explain;
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,7 +13,7 @@ use orchestrator_producer_rules::{
     queue_state::CompletionCriteria,
     watermark::WaterMarks,
 };
-use orchestrator_subsystem::{Answered, Until, Verbs};
+use orchestrator_subsystem::{Answered, Explain, Until, Verbs};
 use orchestrator_supervise::{
     Child, ChildCx, ChildRef, Durable, Factory, Handle, Handled, MailboxSlot, Outbox, PauseSpan, StartCx,
 };
@@ -163,7 +164,7 @@ impl<Q: Queue + Unpin + 'static> StencilProducer<Q> {
     }
 
     pub(crate) fn verbs() -> Verbs<Self> {
-        Verbs::default().with::<ShowStatus>().with::<Pause>().with::<Resume>()
+        Verbs::default().with::<ShowStatus>().with::<Pause>().with::<Resume>().without_command::<Explain>()
     }
 }
 

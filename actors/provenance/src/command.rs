@@ -7,7 +7,7 @@ mod rows;
 
 use clap::Subcommand;
 use orchestrator_subsystem::{
-    CommandError, Context, OutputFormat, Verb, Verbs, command::CommandFuture, route::Route,
+    CommandError, Context, Explain, OutputFormat, Verb, Verbs, command::CommandFuture, route::Route,
 };
 use orchestrator_supervise::Handle;
 
@@ -142,6 +142,7 @@ pub(crate) fn verbs() -> Verbs<RmqClient> {
         .by::<SwhConfig, FindAll>()
         .by::<SwhConfig, Stats>()
         .with::<ListDeadLetters>()
+        .without_command::<Explain>()
 }
 
 impl Route<RmqClient> for SwhConfig {

@@ -1,6 +1,8 @@
 //! Client actor: splits rows of one method into messages by range, delivers each to its worker, and
 //! reports how many rows are stored. Calls run concurrently. The actor also answers the console.
 
+mod explain;
+
 use std::{sync::Arc, time::Duration};
 
 use crate::{
