@@ -25,7 +25,7 @@ use orchestrator_admin::ascii::render;
 use orchestrator_subsystem::{
     ActorCommand, CommandError, ConfigArguments, Context, OutputFormat,
     redaction::redact,
-    wire::{ErrorKind, TreeSnapshot, Why, crashes_url, tree_url, why_url},
+    wire::{ErrorKind, TreeSnapshot, Why, crashes_url, item_url, tree_url, why_url},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -193,7 +193,10 @@ pub(crate) fn execute(
                     (Err(CommandError::ErrorResponse(body)), Some(item))
                         if body.error == ErrorKind::NotFound =>
                     {
-                        return item::show(item, &client, *format, context.out).await;
+                        let response = client.get(&item_url(item)).await?;
+                        let code = item::code(&client.read(response.clone(), "item")?);
+                        write(&present(&client, response, "item", *format, item::render)?, context.out)?;
+                        return Ok(code);
                     }
                     (response, _) => response?,
                 };

@@ -1,33 +1,17 @@
 //! `orchestrator why ITEM`: where one item is, what it waits for, and when it is worked on.
 
-use std::{fmt::Write as _, io::Write};
+use std::fmt::Write;
 
 use orchestrator_observe::without_root;
-use orchestrator_subsystem::{
-    CommandError, Item, NextChance, OutputFormat, Progress, WhyItem, text::time_of, wire::item_url,
-};
+use orchestrator_subsystem::{Item, NextChance, Progress, WhyItem, text::time_of};
 
 use super::{
-    client::Client,
     exit_code::ExitCode,
-    present,
     why::{age, render_causes},
 };
 
-/// Asks about `item` and prints the answer to `out`.
-pub(super) async fn show(
-    item: &str,
-    client: &Client,
-    format: OutputFormat,
-    out: &mut dyn Write,
-) -> Result<ExitCode, CommandError> {
-    let response = client.get(&item_url(item)).await?;
-    let answer: WhyItem = client.read(response.clone(), "item")?;
-    super::write(&present(client, response, "item", format, render)?, out)?;
-    Ok(code(&answer))
-}
-
-fn code(answer: &WhyItem) -> ExitCode {
+/// Exit code of the answer.
+pub(super) fn code(answer: &WhyItem) -> ExitCode {
     let is_held =
         |item: &Item| item.progress == Progress::Waits && item.causes.iter().any(|cause| !cause.routine);
     let WhyItem { found, asked, .. } = answer;
@@ -39,7 +23,8 @@ fn code(answer: &WhyItem) -> ExitCode {
     if is_answered { ExitCode::Usage } else { ExitCode::Failure }
 }
 
-fn render(answer: &WhyItem) -> String {
+/// Text of the answer.
+pub(super) fn render(answer: &WhyItem) -> String {
     let mut parts: Vec<_> = answer.found.iter().map(|item| render_item(item, answer.at_ms)).collect();
     let mut text = String::new();
     if answer.found.is_empty() && answer.asked.iter().any(|console| console.no_answer.is_some()) {

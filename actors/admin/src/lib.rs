@@ -65,6 +65,7 @@ mod tree_view;
 mod unix_socket;
 mod waiting;
 mod why;
+mod why_item;
 
 pub use audit::AUDIT_TARGET;
 pub use config::AdminConfig;

@@ -55,11 +55,11 @@ use crate::{
     peer::Peer,
     request::{Reply, Request},
     response::{self, Response},
-    route_entry::{ANY, Answer, Parameter, RouteEntry, STRING, TEXT, json},
-    tree_view, why,
+    route_entry::{ANY, Answer, Parameter, RouteEntry, STRING, SchemaOf, TEXT, json},
+    tree_view, why, why_item,
 };
 use orchestrator_subsystem::{
-    Console, Exports,
+    Console, Exports, WhyItem,
     wire::{
         CommandArgs, CommandResponse, Crashes,
         ErrorKind::{self, BadRequest, NotFound, Refused, SlowBody, TimedOut, TooLarge, Unavailable},
@@ -95,6 +95,11 @@ const LAST_EVENT: Parameter = (
 );
 const VERBOSE: Parameter =
     ("query", "verbose", "A line for every child; requires a token if tokens are configured", STRING);
+
+const CAUSES_OR_ITEM: SchemaOf = |generator| {
+    let (causes, item) = (generator.subschema_for::<Why>(), generator.subschema_for::<WhyItem>());
+    json_schema!({ "anyOf": [causes, item] })
+};
 
 /// All routes.
 pub(crate) const ROUTES: &[RouteEntry] = &[
@@ -137,14 +142,14 @@ pub(crate) const ROUTES: &[RouteEntry] = &[
             &[json::<HistoryView>()],
         )])
         .errors(&[BadRequest, NotFound]),
-    RouteEntry::get("/v1/why", |request| Box::pin(why::why_all(request)))
+    RouteEntry::get("/v1/why", |request| Box::pin(why_item::why_all(request)))
         .named(
             "getWhy",
             "For each subsystem the causes that hold up work now, the most effective first; with `item`, where \
              that item is, what it waits for, and when it is worked on",
         )
-        .query::<why::Args>()
-        .answers(&[(200, "The causes, or the item", &[json::<why::Answer>()])])
+        .query::<why_item::Args>()
+        .answers(&[(200, "The causes, or the item", &[("application/json", CAUSES_OR_ITEM)])])
         .errors(&[BadRequest]),
     RouteEntry::get("/v1/why/{path:.+}", |request| Box::pin(why::why(request)))
         .named("getWhyOf", "The causes that hold up work in one branch")

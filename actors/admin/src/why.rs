@@ -1,23 +1,19 @@
 //! `GET /v1/why` and `/v1/why/{path}`: the causes that hold up work now, read from the tree and its events.
-//! The metric `orchestrator_blocked` has the same causes. `GET /v1/why?item=..`: see `why/item.rs`.
+//! The metric `orchestrator_blocked` has the same causes. `GET /v1/why?item=..`: see `why_item.rs`.
 
 mod activity;
 mod event_facts;
 mod facts;
 mod finding;
-mod item;
 
 use std::collections::BTreeSet;
 
 use hyper::StatusCode;
-use orchestrator_observe::{ClockJump, LinkStatus, NodeSnapshot, TreeSnapshot, clock_jump, without_root};
-use orchestrator_subsystem::{
-    WhyItem,
-    wire::{Cause, ErrorKind, SubsystemCauses, Why},
+use orchestrator_observe::{
+    ClockJump, LinkStatus, NodeSnapshot, TreeSnapshot, clock_jump, is_in_branch, without_root,
 };
+use orchestrator_subsystem::wire::{Cause, SubsystemCauses, Why};
 use orchestrator_supervise::CommandError;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use self::{
     activity::Activity,
@@ -26,7 +22,6 @@ use self::{
 };
 pub(crate) use self::{event_facts::EventFacts, finding::at};
 use crate::{
-    api_error::ApiError,
     fault::reported_cause,
     handler_context::HandlerContext,
     peer_help::examine,
@@ -39,35 +34,6 @@ use crate::{
 
 /// Time for which a jump of the clock is shown, in milliseconds.
 const JUMP_SHOWN_MS: u64 = 600_000;
-
-/// Parameters of the query; others are ignored.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default)]
-pub(crate) struct Args {
-    /// Tells what is known of this job, row, mapping, stencil, digest or dead letter instead, for example
-    /// `python3Packages.requests` or `catalog/NAME/RULE/KEY`.
-    item: Option<String>,
-}
-
-/// Response without a path.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(rename = "WhyAnswer")]
-pub(crate) enum Answer {
-    Causes(Why),
-    Item(WhyItem),
-}
-
-/// Causes of all children of the root, or an item.
-pub(crate) async fn why_all(request: Request) -> Reply {
-    let args: Args = request.query("the query may have item=NAME")?;
-    let Some(name) = args.item else { return why(request).await };
-    if name.is_empty() || name.len() > item::NAME_MAX {
-        let message = format!("the name of an item has 1 to {} bytes", item::NAME_MAX);
-        return Err(ApiError::new(ErrorKind::BadRequest, message));
-    }
-    Ok(json(StatusCode::OK, &Answer::Item(item::explain(&request.context, &name).await)))
-}
 
 /// Causes of all children of the root, or of the branch at a path.
 pub(crate) async fn why(request: Request) -> Reply {
@@ -85,7 +51,7 @@ pub(crate) async fn why(request: Request) -> Reply {
 /// Answers with the causes of each branch.
 fn answer(snapshot: &TreeSnapshot, mut subsystems: Vec<SubsystemCauses>) -> Response {
     subsystems.sort_by_key(|branch| branch.causes.first().is_none_or(|cause| cause.kind != "given_up"));
-    json(StatusCode::OK, &Answer::Causes(Why { at_ms: snapshot.captured_at_ms, subsystems }))
+    json(StatusCode::OK, &Why { at_ms: snapshot.captured_at_ms, subsystems })
 }
 
 pub(crate) fn causes(context: &HandlerContext, snapshot: &TreeSnapshot) -> impl Iterator<Item = Cause> {
@@ -132,7 +98,7 @@ fn clock_jumped(snapshot: &TreeSnapshot, jump: ClockJump) -> Option<Cause> {
     Some(Cause { since_ms, evidence, ..at(&snapshot.root, "clock_jumped", text, help) })
 }
 
-fn describe_all(
+pub(crate) fn describe_all(
     context: &HandlerContext,
     snapshot: &TreeSnapshot,
     branches: &[NodeSnapshot],
@@ -185,9 +151,8 @@ fn causes_elsewhere(branch: &NodeSnapshot, root: &NodeSnapshot, facts: &Facts<'_
         facts.waiting.across(&branch.path).filter(|(_, wait)| wait.path.starts_with(&branch.path))
     {
         let on = root.children.iter().find(|child| child.id == name);
-        let holds_up = |on: &NodeSnapshot| {
-            causes_of(on, facts).into_iter().find(|cause| item::holds_up(cause, on, &wait.on))
-        };
+        let holds_up =
+            |on: &NodeSnapshot| causes_of(on, facts).into_iter().find(|cause| holds_up(cause, on, &wait.on));
         let Some(first) = on.and_then(holds_up) else { continue };
         let text = format!("waits for {}: {}", without_root(&first.path), first.text);
         let evidence = std::iter::once(wait.text.clone()).chain(first.evidence).collect();
@@ -195,6 +160,30 @@ fn causes_elsewhere(branch: &NodeSnapshot, root: &NodeSnapshot, facts: &Facts<'_
         causes.push(Cause { kind, path, text, evidence, affects: Vec::new(), ..first });
     }
     causes
+}
+
+/// True if a cause in a branch holds up the work of its child at `path`: it is there, above or below, it
+/// affects that child, or the child sends its work through the one with the cause. Children of a pipeline
+/// start in the order of its data flow, sinks first: those after the child bring work of their own, such as
+/// lines of files.
+pub(crate) fn holds_up(cause: &Cause, branch: &NodeSnapshot, path: &str) -> bool {
+    let is_near = |other: &str| is_in_branch(path, other) || is_in_branch(other, path);
+    if is_near(&cause.path) || cause.affects.iter().any(|other| is_near(other)) {
+        return cause.kind != "input_late";
+    }
+    let place = |path: &str| branch.children.iter().position(|child| is_in_branch(path, &child.path));
+    match (place(&cause.path), place(path)) {
+        (Some(of_cause), Some(of_child)) if of_cause == of_child => {
+            holds_up(cause, &branch.children[of_cause], path)
+        }
+        (Some(of_cause), Some(of_child)) => {
+            let is_pipeline = branch.strategy.as_deref() == Some("rest_for_one");
+            // One that sends nothing watches the others.
+            let is_source = of_cause > of_child && !branch.children[of_cause].sends_to.is_empty();
+            cause.kind != "input_late" && is_pipeline && !is_source
+        }
+        _ => false,
+    }
 }
 
 /// Names the first child that keeps a branch from being ready. `own` is the path of the endpoint.

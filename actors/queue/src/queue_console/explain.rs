@@ -4,20 +4,13 @@ mod path;
 #[cfg(test)]
 mod tests;
 
-use orchestrator_queue_rules::storage::{
-    Attempt, AttrReport, InstanceRow, Limit, Questions, StorageError, is_expired,
-};
+use orchestrator_queue_rules::storage::{Attempt, Limit, Questions, StorageError, is_expired};
 use orchestrator_subsystem::{Answered, Explain, Explained, item::nearest};
 use orchestrator_supervise::{ChildCx, Handle, Handled};
 use orchestrator_text::sanitize;
 
-use self::path::Path;
+use self::path::{ATTEMPTS, HOLDERS, Path, State};
 use super::{QueueConsole, questions::request_by};
-
-/// Maximum number of attempts that are shown.
-const ATTEMPTS: usize = 5;
-/// Maximum number of jobs of a full limit that are named.
-const HOLDERS: usize = 3;
 
 impl Handle<Explain> for QueueConsole {
     fn handle(&mut self, verb: Explain, cx: &mut ChildCx<'_, Self>) -> Handled<Self, Answered<Explain>> {
@@ -39,17 +32,6 @@ enum Found {
         neighbors: Vec<String>,
         fetchers: Vec<String>,
     },
-}
-
-/// State of a path.
-struct State {
-    report: AttrReport,
-    /// Time of the question, in unix seconds.
-    now: i64,
-    /// Jobs that count against its full limit.
-    holders: Vec<Attempt>,
-    /// Instances, if one of them has a job of the path.
-    instances: Vec<InstanceRow>,
 }
 
 fn find(store: &mut dyn Questions, name: &str, now: i64) -> Result<Found, StorageError> {

@@ -1,15 +1,32 @@
 //! State of one attribute path in words. No I/O.
 
 use orchestrator_edge::shell_word;
-use orchestrator_queue_rules::storage::{Attempt, InstanceRow, Limit, ListedRow, WaitingGroup, is_expired};
+use orchestrator_queue_rules::storage::{
+    Attempt, AttrReport, InstanceRow, Limit, ListedRow, WaitingGroup, is_expired,
+};
 use orchestrator_subsystem::{Item, NextChance, Progress, text::time_of, wire::Cause};
 use orchestrator_text::sanitize;
 
-use super::{ATTEMPTS, HOLDERS, State};
 use crate::workers_seen::WorkersSeen;
 
 /// Path of the child that gives jobs to workers.
 const SOCKET: &str = "orchestrator/queue/worker_socket";
+
+/// Maximum number of attempts that are shown.
+pub(super) const ATTEMPTS: usize = 5;
+/// Maximum number of jobs of a full limit that are named.
+pub(super) const HOLDERS: usize = 3;
+
+/// State of a path.
+pub(super) struct State {
+    pub(super) report: AttrReport,
+    /// Time of the question, in unix seconds.
+    pub(super) now: i64,
+    /// Jobs that count against its full limit.
+    pub(super) holders: Vec<Attempt>,
+    /// Instances, if one of them has a job of the path.
+    pub(super) instances: Vec<InstanceRow>,
+}
 
 /// An attribute path with its state.
 pub(super) struct Path<'a> {

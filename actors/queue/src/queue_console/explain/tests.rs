@@ -1,9 +1,11 @@
 //! Each state of a path, in words.
 
-use orchestrator_queue_rules::storage::{ListedRow, RunId, Sample, WaitingGroup};
+use orchestrator_queue_rules::storage::{
+    Attempt, AttrReport, InstanceRow, Limit, ListedRow, RunId, Sample, WaitingGroup,
+};
 use orchestrator_subsystem::{Item, NextChance, Progress};
 
-use super::*;
+use super::path::{Path, State};
 use crate::workers_seen::WorkersSeen;
 
 const NOW: i64 = 100_000;
