@@ -1,5 +1,5 @@
-//! `GET /v1/why?item=..`: what is known of one item, the answers of all consoles, with the causes that hold up
-//! the children at which it waits.
+//! `GET /v1/why?item=..`: what is known of one item. The answers of all consoles, with the causes that hold
+//! up the children at which it waits.
 
 use futures_util::future::join_all;
 use hyper::StatusCode;
