@@ -8,13 +8,15 @@ import { link } from "./router.js";
 import { number, sum, wide } from "./view_parts.js";
 
 const ATTEMPTS_SHOWN = 100;
+/** Largest place that is exact. */
+const PLACE_MAX = 10000;
 
 const run = (one) => (isTime(one.run_started) ? `${one.run_started} (${moment(one.run_started * 1000)})` : one.run_started);
 
 /** Returns where a waiting group stands. */
 function place(group) {
   if (group.held_until) return `held until ${moment(group.held_until * 1000)}`;
-  return group.limited ? "limited: too many such jobs are in flight" : `place ${count(group.position)}`;
+  return group.limited ? "limited: too many such jobs are in flight" : group.position > PLACE_MAX ? `place above ${count(PLACE_MAX)}` : `place ${count(group.position)}`;
 }
 
 /** Returns the state of a job in words. */

@@ -8,7 +8,7 @@ use orchestrator_queue_rules::storage::{
 };
 use orchestrator_subsystem::{Until, until_text, verb, verb::number};
 
-pub(crate) use self::answers::*;
+pub(crate) use self::{answers::*, report::place};
 
 verb! {
     "ls", Reads -> Vec<RunRow>, empty "no fetcher file in the queue\n";

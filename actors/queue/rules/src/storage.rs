@@ -24,8 +24,8 @@ pub use delivery::Delivery;
 pub use error::{StorageError, StorageErrorKind};
 pub use inspection::{
     ANSWER_BYTES_MAX, Adopted, Attempt, AttrReport, Counts, Ends, FAILURES_KEPT, FailedAttempts, FailedJob,
-    HeldJobs, InstanceRow, LISTED_MAX, ListedRow, NextJobs, PAYLOAD_CHARS_MAX, Peeked, RunCount, Sample,
-    StaleGroup, Waiting, WaitingGroup, time_to_empty,
+    HeldJobs, InstanceRow, LISTED_MAX, ListedRow, NextJobs, PAYLOAD_CHARS_MAX, POSITION_MAX, Peeked,
+    RunCount, Sample, StaleGroup, Waiting, WaitingGroup, time_to_empty,
 };
 pub use limits::{LIMITS_MAX, Limit, LimitedJobs, Limits};
 pub use offers::{Finished, OWNER_RUN, OfferEnd, OfferState, OfferedJob, is_owner};

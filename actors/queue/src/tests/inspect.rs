@@ -9,7 +9,7 @@ use fastrand::Rng;
 use orchestrator_edge::postgres::{PostgresError, SqlState};
 use orchestrator_queue_rules::{
     listing::{GroupState, ListedGroup},
-    storage::{FailedAttempts, HeldJobs, Limit, Pattern, Questions as _, Waiting},
+    storage::{FailedAttempts, HeldJobs, Limit, POSITION_MAX, Pattern, Questions as _, Waiting},
 };
 use orchestrator_supervise::StopToken;
 use queues::{InPostgres, InSqlite, PLENTY, Queue};
@@ -61,6 +61,9 @@ fn answers(queue: &mut dyn Queue, paths: &[&str], now: i64) -> Vec<String> {
         for limit in [1, 100] {
             answers.push(format!("{path} {limit} {:?}", inspector.attr(path, now, limit).unwrap()));
         }
+        let mut neighbors = inspector.neighbors(path).unwrap();
+        neighbors.sort();
+        answers.push(format!("{path} is near {neighbors:?}"));
     }
     let mut last_runs = inspector.last_runs().unwrap();
     last_runs.sort();
@@ -192,6 +195,25 @@ fn an_answer_ends_at_a_mebibyte() {
         assert_eq!(queue.inspector().failed(&failed).unwrap().len(), within(20_002));
         assert_eq!(queue.inspector().failures(0, 1_000).unwrap().len(), within(20_000));
         assert_eq!(queue.inspector().attr(long, 1_000, 1_000).unwrap().attempts.len(), within(20_002));
+    }
+}
+
+#[test]
+fn places_are_exact_up_to_a_bound() {
+    let paths: Vec<String> = (0..POSITION_MAX + 2).map(|number| format!("p{number:05}")).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let config = config(Vec::new());
+    for queue in [&mut InSqlite::new(&config) as &mut dyn Queue, &mut InPostgres::new(&config)] {
+        queue.feed("f1", 1, 0, &paths);
+        let mut inspector = queue.inspector();
+        let listing = inspector.listing(100).unwrap();
+        let mut place =
+            |at: usize| inspector.attr(&listing.groups[at].attr_path, 100, 1).unwrap().waiting[0].position;
+        let most = POSITION_MAX as usize;
+        assert_eq!(
+            [0, 1, most - 1, most, most + 1].map(&mut place),
+            [Some(1), Some(2), Some(POSITION_MAX), Some(POSITION_MAX + 1), Some(POSITION_MAX + 1)]
+        );
     }
 }
 

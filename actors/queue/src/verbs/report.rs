@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use jiff::Timestamp;
-use orchestrator_queue_rules::storage::{Adopted, JobState, ListedRow};
+use orchestrator_queue_rules::storage::{Adopted, JobState, ListedRow, POSITION_MAX};
 use orchestrator_subsystem::{columns::align, parse_duration, text};
 
 use super::{AttemptRow, BumpedAll, InFlightJob, PathReport, RequeuedAll, WaitingRow};
@@ -89,12 +89,21 @@ fn listed(row: &ListedRow) -> String {
 
 fn waiting(group: &WaitingRow) -> String {
     let state = match (group.position, group.held_until) {
-        (Some(position), _) => format!("position {position}"),
+        (Some(position), _) => place(position),
         (None, Some(until)) => format!("held until {}", text::time_of(until)),
         (None, None) => "limited: too many such jobs are in flight,".to_owned(),
     };
     let payload = text::cell(&group.payload.as_str().into());
     format!("{state} in run {} of {}: {payload}", group.run_started, group.fetcher)
+}
+
+/// Place in the order of hand-outs.
+pub(crate) fn place(position: u64) -> String {
+    if position > POSITION_MAX {
+        format!("position above {POSITION_MAX}")
+    } else {
+        format!("position {position}")
+    }
 }
 
 fn in_flight(job: &InFlightJob) -> String {

@@ -1,13 +1,15 @@
 //! Questions about one attribute path.
 
 use orchestrator_edge::postgres::Params;
-use orchestrator_queue_rules::storage::{AttrReport, PAYLOAD_CHARS_MAX, RunId, StorageError, WaitingGroup};
+use orchestrator_queue_rules::storage::{
+    AttrReport, PAYLOAD_CHARS_MAX, POSITION_MAX, RunId, StorageError, WaitingGroup,
+};
 use orchestrator_queue_store::questions;
 
 use super::question::{Question, count};
 use super::{
     attempts,
-    sql::{BUMPED, NEVER, OPEN_SLOTS, class, with_newest},
+    sql::{BUMPED, NEVER, OPEN_SLOTS},
 };
 use crate::session::get;
 
@@ -69,14 +71,14 @@ async fn waiting(
                 Some(before) => before,
                 None => *before.insert(groups_before(question, attr_path, key, since).await?),
             };
-            group.position = Some(paths_before + position);
+            group.position = Some((paths_before + position).min(POSITION_MAX + 1));
         }
         groups.push(group);
     }
     Ok(groups)
 }
 
-/// Counts the groups of other paths before a path in the order without bumps. Reads all rows.
+/// Counts the groups of other paths before a path in the order without bumps, up to [`POSITION_MAX`].
 async fn groups_before(
     question: &mut Question<'_>,
     attr_path: &str,
@@ -85,10 +87,8 @@ async fn groups_before(
 ) -> Result<u64, StorageError> {
     let sql = format!(
         include_str!("../sql/inspect/groups_before.sql"),
-        newest = with_newest(),
         open_slots = OPEN_SLOTS,
-        never = NEVER,
-        class = class("g.attr_path", "f.name")
+        max = POSITION_MAX
     );
     let params: Params<'_> =
         vec![Box::new(since), Box::new(started_key), Box::new(order_jitter), Box::new(attr_path)];

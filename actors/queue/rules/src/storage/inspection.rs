@@ -15,6 +15,8 @@ pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 pub const LISTED_MAX: usize = 100;
 /// Maximum length of a payload in an answer, in characters.
 pub const PAYLOAD_CHARS_MAX: usize = 500;
+/// Largest exact place of a job in the order of hand-outs.
+pub const POSITION_MAX: u64 = 10_000;
 /// Fewest failed jobs that a store keeps.
 pub const FAILURES_KEPT: i64 = 10_000;
 
@@ -230,7 +232,8 @@ pub struct WaitingGroup {
     pub run: RunId,
     /// Payload of the job, up to 500 characters.
     pub payload: String,
-    /// Place in the order of hand-outs, from 1; None while the attribute path is held or limited.
+    /// Place in the order of hand-outs, from 1; a number above [`POSITION_MAX`] stands for any such place.
+    /// None while the attribute path is held or limited.
     pub position: Option<u64>,
     /// The group's limit, if as many jobs are in flight as it allows.
     pub full: Option<Limit>,

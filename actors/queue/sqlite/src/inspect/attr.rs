@@ -7,7 +7,9 @@ use super::super::runs::Runs;
 use super::answer::{answer, payload_start};
 use super::ready_groups::ready_groups;
 use super::{attempts, bumped};
-use orchestrator_queue_rules::storage::{AttrReport, Class, GroupKey, Section, WaitingGroup, is_expired};
+use orchestrator_queue_rules::storage::{
+    AttrReport, Class, GroupKey, POSITION_MAX, Section, WaitingGroup, is_expired,
+};
 use orchestrator_queue_store::questions;
 use rusqlite::{Connection, params};
 
@@ -33,6 +35,7 @@ pub(super) fn attr(
         let full = limited.limits.limit(class).filter(|_| is_full(class)).cloned();
         let position =
             if held || full.is_some() { None } else { Some(position(conn, &key, &bumped, &is_full, until)?) };
+        let position = position.map(|position| position.min(POSITION_MAX + 1));
         let payload = payload_start(conn, rowid)?;
         waiting.push(WaitingGroup { run, payload, position, full });
     }

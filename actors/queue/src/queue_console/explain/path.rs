@@ -2,12 +2,12 @@
 
 use orchestrator_edge::shell_word;
 use orchestrator_queue_rules::storage::{
-    Attempt, AttrReport, InstanceRow, Limit, ListedRow, WaitingGroup, is_expired,
+    Attempt, AttrReport, InstanceRow, Limit, ListedRow, POSITION_MAX, WaitingGroup, is_expired,
 };
 use orchestrator_subsystem::{Item, NextChance, Progress, text::time_of, wire::Cause};
 use orchestrator_text::sanitize;
 
-use crate::workers_seen::WorkersSeen;
+use crate::{verbs::place, workers_seen::WorkersSeen};
 
 /// Path of the child that gives jobs to workers.
 const SOCKET: &str = "orchestrator/queue/worker_socket";
@@ -115,14 +115,20 @@ impl Path<'_> {
             return item;
         }
         let position = group.position.unwrap_or(1);
-        let text = format!("waits at position {position} in {run}");
+        let text = format!("waits at {} in {run}", place(position));
         let mut item = self.new_item(Progress::Waits, text, since);
         let before = match position {
             1 => "the next worker that asks gets it".to_owned(),
             2 => "one job is handed out before it".to_owned(),
+            POSITION_MAX.. => format!("{POSITION_MAX} jobs or more are handed out before it"),
             n => format!("{} jobs are handed out before it", n - 1),
         };
         let (evidence, next) = match self.workers.secs_for(position) {
+            Some(secs) if position > POSITION_MAX => {
+                let rate = format!("at the rate of the last hour, {POSITION_MAX} jobs take {secs} s");
+                let at = self.state.now.saturating_add(i64::try_from(secs).unwrap_or(i64::MAX));
+                (vec![rate], NextChance::NotBefore { at_ms: ms(at) })
+            }
             Some(secs) => {
                 let at = self.state.now.saturating_add(i64::try_from(secs).unwrap_or(i64::MAX));
                 let rate = format!("at the rate of the last hour, {position} jobs take {secs} s");

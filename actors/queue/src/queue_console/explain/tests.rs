@@ -64,6 +64,10 @@ fn a_waiting_job_has_its_position_and_the_rate_of_the_last_hour() {
     );
     assert!(cause.routine && cause.evidence[0].contains("7 jobs take 70 s"), "{cause:?}");
     assert_eq!(found.next, Some(NextChance::At { at_ms: 100_070_000 }));
+    let far = item(&state(vec![waiting(Some(10_001), None)], vec![]));
+    assert_eq!(far.text, "waits at position above 10000 in run 7 of github");
+    assert_eq!(far.causes[0].text, "10000 jobs or more are handed out before it");
+    assert_eq!(far.next, Some(NextChance::NotBefore { at_ms: 200_010_000 }));
     let unknown = Path {
         name: "a",
         state: &state(vec![waiting(Some(1), None)], vec![]),
