@@ -112,7 +112,12 @@ pub(super) fn fingerprint(limits: &Limits) -> i64 {
         return 0;
     }
     let patterns: Vec<_> = limits.0.iter().map(|limit| (&limit.attr_path, &limit.fetcher)).collect();
-    let digest: [u8; 16] = <md5::Md5 as md5::Digest>::digest(format!("{patterns:?}")).into();
+    digest(&format!("{patterns:?}"))
+}
+
+/// First eight bytes of the MD5 of a text.
+pub(super) fn digest(text: &str) -> i64 {
+    let digest: [u8; 16] = <md5::Md5 as md5::Digest>::digest(text).into();
     let (first, _) = digest.split_at(8);
     i64::from_le_bytes(first.try_into().unwrap_or_default())
 }

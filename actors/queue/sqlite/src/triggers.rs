@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const OWN_VERSION: i64 = 1;
 
 /// Number of objects with our prefix: ten tables, a view, an index, eight triggers. Programs that keep the
-/// groups in `orchestrator_group` have 17 or 19 and compare the numbers alone, as this one does.
+/// groups in `orchestrator_group` have 17 or 19, and compare the numbers alone.
 const OWN_OBJECTS: i64 = 20;
 
 const OWN_TABLES: &str = include_str!("sql/own_tables.sql");
@@ -34,18 +34,21 @@ pub(super) fn adopt(conn: &Connection, limits: &Limits) -> rusqlite::Result<Resu
     if let Some(newer) = meta(conn, "own_version")?.filter(|found| *found > OWN_VERSION) {
         return Ok(Err(newer));
     }
-    if same_limits && is_adopted(conn)? {
+    let triggers = triggers(limits);
+    let is_same = same_limits && is_adopted(conn)? && meta(conn, "schema")? == Some(schema(conn, &triggers)?);
+    if is_same {
         return Ok(Ok(()));
     }
     conn.execute_batch(OWN_TABLES)?;
     // Former programs kept the groups in this one, with class and hold in one column.
     conn.execute_batch("DROP TABLE IF EXISTS orchestrator_group")?;
-    conn.execute_batch(&triggers(limits))?;
+    conn.execute_batch(&triggers)?;
     groups::rebuild(conn)?;
     limited::rebuild(conn)?;
     conn.execute(
-        "INSERT OR REPLACE INTO orchestrator_meta (name, value) VALUES ('own_version', ?1), ('limits', ?2)",
-        [OWN_VERSION, fingerprint],
+        "INSERT OR REPLACE INTO orchestrator_meta (name, value)
+         VALUES ('own_version', ?1), ('limits', ?2), ('schema', ?3)",
+        [OWN_VERSION, fingerprint, schema(conn, &triggers)?],
     )?;
     Ok(Ok(()))
 }
@@ -53,6 +56,17 @@ pub(super) fn adopt(conn: &Connection, limits: &Limits) -> rusqlite::Result<Resu
 /// Returns true if our tables and triggers of this version exist.
 pub(super) fn is_adopted(conn: &Connection) -> rusqlite::Result<bool> {
     Ok(meta(conn, "own_version")? == Some(OWN_VERSION) && own_objects(conn)? == OWN_OBJECTS)
+}
+
+/// Fingerprint of our objects as they are, and as this program makes them. Another program changes the first
+/// one, and another version of this program has another second one.
+fn schema(conn: &Connection, triggers: &str) -> rusqlite::Result<i64> {
+    let mut statement = conn.prepare(
+        "SELECT name, sql FROM sqlite_schema WHERE name GLOB 'orchestrator_*' AND sql IS NOT NULL ORDER BY name",
+    )?;
+    let objects = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let objects: Vec<(String, String)> = objects.collect::<rusqlite::Result<_>>()?;
+    Ok(limited::digest(&format!("{OWN_TABLES}{triggers}{objects:?}")))
 }
 
 fn meta(conn: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {

@@ -64,6 +64,26 @@ fn missing_own_tables_are_created_again() {
     assert_eq!(next_attr(&mut store, 10).as_deref(), Some("alpha"));
 }
 
+/// CONTRACT QD11: another program's trigger has the name of one of ours.
+#[test]
+fn triggers_of_another_program_are_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("q.db");
+    let mut store = open(&path).unwrap();
+    feed(&mut store, "f1", 1, &[("alpha", "0 1"), ("bravo", "0 1")]);
+    drop(store);
+    let conn = Connection::open(&path).unwrap();
+    conn.execute_batch(
+        "DROP TRIGGER orchestrator_queue_update;
+         CREATE TRIGGER orchestrator_queue_update AFTER UPDATE ON queue BEGIN SELECT 1; END;
+         UPDATE queue SET is_dequeued = 1 WHERE attr_path = 'alpha'",
+    )
+    .unwrap();
+    let mut store = open(&path).unwrap();
+    assert_eq!(next_attr(&mut store, 10).as_deref(), Some("bravo"));
+    assert_eq!(next(&mut store, 10), None);
+}
+
 /// CONTRACT QD11: until 0.3.0, class and hold were one column of another table, to which triggers of the same
 /// names wrote.
 #[test]
