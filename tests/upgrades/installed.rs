@@ -37,7 +37,7 @@ impl Installed {
     }
 }
 
-/// How an instance ends.
+/// End of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// By SIGTERM, with exit code 0.

@@ -114,7 +114,7 @@ impl WorkerChannel {
                 channel.basic_consume(queue.as_str().into(), tag.clone(), options, FieldTable::default());
             let consumer = with_timeout(&format!("consume the queue {queue}"), consume).await?;
             let incoming = Deliveries::new(consumer).map(move |delivery| (method, delivery));
-            let ended = "it was deleted, or its consumer was cancelled".to_owned();
+            let ended = "it was deleted, or its consumer was cancelled, as RabbitMQ does if an acknowledgement takes too long".to_owned();
             let end = stream::once(std::future::ready((method, Err(ended))));
             deliveries.push(incoming.chain(end).boxed());
             tags.push(tag);
