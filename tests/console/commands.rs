@@ -131,7 +131,7 @@ async fn each_verb_of_a_child_has_a_form() {
     let _instance = env.start();
     let browser = Browser::open(&env).await;
     browser.go("#/tree/orchestrator/queue/queue_console?tab=console").await;
-    browser.until("the verbs", "document.querySelectorAll('#console-verb option').length === 16").await;
+    browser.until("the verbs", "document.querySelectorAll('#console-verb option').length === 17").await;
     let choose = |verb: &str| {
         format!(
             "const list = document.querySelector('#console-verb'); list.value = '{verb}'; list.dispatchEvent(new Event('change'));"

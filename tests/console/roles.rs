@@ -55,8 +55,18 @@ async fn a_viewer_sees_what_reads_and_no_action_and_commands_are_refused() {
     browser.go("#/tree/queue/queue_console?tab=console").await;
     browser.until("the verbs", "document.querySelectorAll('#console-verb option').length > 0").await;
     let verbs = "return [...document.querySelectorAll('#console-verb option')].map(one => one.value);";
-    let reading =
-        json!(["failed", "failures", "in-flight", "instances", "ls", "peek", "show", "stale", "stats"]);
+    let reading = json!([
+        "explain",
+        "failed",
+        "failures",
+        "in-flight",
+        "instances",
+        "ls",
+        "peek",
+        "show",
+        "stale",
+        "stats"
+    ]);
     assert_eq!(browser.run(verbs).await, reading, "those that only read");
     browser.run("document.querySelector('#console-verb').form.requestSubmit();").await;
     browser.until("the answer", "document.querySelector('.console [role=status]').textContent !== ''").await;
