@@ -68,7 +68,11 @@ async fn a_viewer_sees_what_reads_and_no_action_and_commands_are_refused() {
         "stats"
     ]);
     assert_eq!(browser.run(verbs).await, reading, "those that only read");
-    browser.run("document.querySelector('#console-verb').form.requestSubmit();").await;
+    let ask = "const verb = document.querySelector('#console-verb');
+        verb.value = 'failed';
+        verb.dispatchEvent(new Event('change'));
+        verb.form.requestSubmit();";
+    browser.run(ask).await;
     browser.until("the answer", "document.querySelector('.console [role=status]').textContent !== ''").await;
     assert_eq!(env.cli(&["queue", "pause", "--reason", "moved"]).0, 0);
     browser.go("#/queue").await;

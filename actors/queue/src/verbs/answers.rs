@@ -89,8 +89,8 @@ pub(crate) struct WaitingRow {
     pub(crate) run_started: i64,
     /// Up to 500 characters.
     pub(crate) payload: String,
-    /// Place in the order of hand-outs, from 1; 10001 stands for any later one. Null while the path is held or
-    /// limited.
+    /// Place in the order of hand-outs, from 1; 10001 stands for any later one. Null while the path is held
+    /// or limited.
     pub(crate) position: Option<u64>,
     /// Last second of the hold.
     #[schemars(extend("format" = TIME))]
