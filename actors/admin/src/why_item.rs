@@ -11,7 +11,6 @@ use orchestrator_subsystem::{
 };
 use orchestrator_supervise::State;
 use orchestrator_text::sanitize;
-
 use schemars::JsonSchema;
 use serde::Deserialize;
 
