@@ -4,6 +4,7 @@
 
 mod controller_requests;
 mod controller_state;
+mod explanations;
 mod handles;
 mod no_mapping;
 mod stage;
@@ -16,13 +17,15 @@ use std::{
 };
 
 use orchestrator_observe::{NodeSnapshot, metrics};
-use orchestrator_subsystem::{Answered, ConsoleError, Verbs, route::Each};
+use orchestrator_subsystem::{Answered, ConsoleError, Explain, Verbs, route::Each};
 use orchestrator_supervise::{Child, ChildCx, CommandError, Handle, Handled, Origin, StartCx, Tree};
 use orchestrator_text::sanitize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-pub(crate) use self::{controller_requests::ControllerRequests, handles::Handles};
+pub(crate) use self::{
+    controller_requests::ControllerRequests, handles::Handles, updates_in_progress::SOURCES_TIMEOUT,
+};
 use self::{
     controller_state::ControllerState,
     stage::{Batch, Stage},
@@ -167,7 +170,7 @@ impl Ingester {
     }
 
     pub(crate) fn verbs() -> Verbs<Self> {
-        Verbs::default().by::<Each, Status>()
+        Verbs::default().by::<Each, Status>().without_command::<Explain>()
     }
 
     fn status(&mut self) -> Answered<Status> {

@@ -7,18 +7,23 @@
 mod active_stream;
 mod context;
 mod sender;
+mod sender_state;
 
 use orchestrator_supervise::{Child, ChildCx, Handle, Handled, StartCx, StopToken, Vitals};
 
-pub(crate) use self::context::WorkContext;
+pub(crate) use self::{
+    context::WorkContext,
+    sender::WaitCondition,
+    sender_state::{AssignedEvent, SenderState},
+};
 use self::{
     context::WorkMetrics,
-    sender::{EventSender, Pause, WaitCondition},
+    sender::{EventSender, Pause},
 };
 use crate::{
     edge::dump::DumpCommand,
     mapping::Mapping,
-    messages::{EventsAssigned, ItemsIngested, MappingFinished, ScanStarted},
+    messages::{EventsAssigned, ItemsIngested, LocateEvent, MappingFinished, ScanStarted},
 };
 
 /// Sends events.
@@ -148,5 +153,15 @@ impl Handle<MappingFinished> for Work {
             sender.finish(finished.mapping);
         }
         Handled::done()
+    }
+}
+
+impl Handle<LocateEvent> for Work {
+    fn handle(
+        &mut self,
+        LocateEvent(event): LocateEvent,
+        _cx: &mut ChildCx<'_, Self>,
+    ) -> Handled<Self, Option<SenderState>> {
+        Handled::now(self.sender.as_ref().map(|sender| sender.state(event)))
     }
 }
