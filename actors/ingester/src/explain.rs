@@ -1,8 +1,8 @@
 //! Answers to `orchestrator why` about one mapping or one of its events. Pure: state in, [`Item`] out.
 
 mod event;
-mod history;
 mod question;
+mod record;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -10,45 +10,45 @@ mod wait;
 use std::sync::Arc;
 
 use orchestrator_observe::NodeSnapshot;
-use orchestrator_subsystem::{Item, Progress, wire::Cause};
+use orchestrator_subsystem::{Item, NextChance, Progress, wire::Cause};
 use orchestrator_text::{sanitize, sanitize_to};
 
-use self::wait::Wait;
 pub(crate) use self::{
-    history::{Counts, EndedMapping, History, StreamCounts},
     question::Question,
+    record::{Counts, History, Record},
 };
 use crate::{
     assignment::WorkerName,
     edge::egress::{PeerState, Place, WorkerCause},
-    mapping::Mapping,
     work::SenderState,
 };
 
 /// Longest name of a worker in a text, bytes.
 const NAME_BYTES: usize = 64;
+/// Most workers named in a text.
+const NAMES_MAX: usize = 8;
 
-/// State of an ingester and of its current mapping.
+/// Names of an ingester.
 #[derive(Debug, Clone)]
-pub(crate) struct Snapshot {
-    /// Id of the ingester's supervisor.
+pub(crate) struct Names {
+    /// Id of its supervisor.
     pub(crate) ingester: String,
-    /// Its path.
+    /// Path of its supervisor.
     pub(crate) branch: String,
-    pub(crate) now_ms: u64,
     /// Options of `redis-cli`.
     pub(crate) redis_cli: Arc<str>,
-    pub(crate) mapping: Mapping,
-    /// Begin of the mapping, milliseconds since 1970.
-    pub(crate) began_ms: u64,
-    /// Counts of the mapping.
-    pub(crate) counts: Counts,
+}
+
+/// The current mapping and the children that work on it.
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot {
+    pub(crate) names: Names,
+    /// The mapping, as it would end now.
+    pub(crate) record: Record,
     /// All streams, by position.
     pub(crate) streams: Vec<StreamState>,
     /// Streams whose sources the mapping waits for; None once it has started.
     pub(crate) awaited: Option<Vec<usize>>,
-    /// Reason why its scan was interrupted.
-    pub(crate) interrupted: Option<String>,
     /// Last entry of its assignments: id, and time of its read.
     pub(crate) last_entry: Option<(String, u64)>,
     pub(crate) peers: Vec<PeerState>,
@@ -61,7 +61,7 @@ pub(crate) struct Snapshot {
 }
 
 /// Source of a stream.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct StreamState {
     /// Address or file.
     pub(crate) endpoint: String,
@@ -76,7 +76,7 @@ impl StreamState {
         Self {
             endpoint: child.link.as_ref().map(|link| sanitize(&link.endpoint)).unwrap_or_default(),
             retry_in_ms: child.link.as_ref().and_then(|link| link.retry_in_ms),
-            waiting_items: history::metric(child, "waiting_items"),
+            waiting_items: record::metric(child, "waiting_items"),
         }
     }
 }
@@ -84,77 +84,61 @@ impl StreamState {
 impl Snapshot {
     /// The current mapping.
     pub(crate) fn mapping_item(&self) -> Item {
-        let item = self.item("mapping", "", Progress::InProgress);
-        let sent = self.counts.sent_text();
-        let evidence = [Some(self.slowest()).filter(|_| !self.peers.is_empty())].into_iter().flatten();
-        let evidence = evidence.chain(self.counts.facts()).collect();
-        if let Some(reason) = &self.interrupted {
+        let Record { mapping, counts, interrupted, began_ms, .. } = &self.record;
+        let (item, sent) = (self.item("mapping", ""), counts.sent_text());
+        let mut evidence = vec![self.slowest()];
+        evidence.extend(counts.facts());
+        if mapping.finished {
+            return self.record.mapping_item(&self.names);
+        } else if let Some(reason) = interrupted {
             let text = format!("was interrupted, since {reason}: {sent}, the others are not sent");
-            return Item { text, evidence, causes: vec![self.interrupted_cause(reason)], ..ended(item) };
-        }
-        if self.mapping.active.is_empty() {
+            return Item { text, evidence, causes: self.interruption(), ..ended(item) };
+        } else if mapping.active.is_empty() {
             return Item { text: "uses no stream of this ingester".to_owned(), ..ended(item) };
         }
         match self.wait() {
-            Some(wait) => Item { text: format!("{}; {sent}", wait.text), evidence, ..self.waits(item, wait) },
+            Some(wait) => Item { text: format!("{}; {sent}", wait.text), evidence, ..wait },
             None => {
-                let text = format!("{sent}; {}", self.slowest());
-                let causes: Vec<_> = self.worker_cause().into_iter().collect();
-                let evidence = self.counts.facts().collect();
-                Item { text, causes, evidence, since_ms: Some(self.began_ms), ..item }
+                let text = format!("{sent}; {}", evidence.remove(0));
+                let causes = self.worker_cause().into_iter().collect();
+                Item { text, causes, evidence, since_ms: Some(*began_ms), ..item }
             }
         }
     }
 
-    /// Item of the mapping, or of an event with `suffix`, at the sender.
-    fn item(&self, kind: &str, suffix: &str, progress: Progress) -> Item {
-        Item {
-            kind: kind.to_owned(),
-            name: name(&self.ingester, &self.mapping, suffix),
-            path: self.path("scan/work"),
-            progress,
-            text: String::new(),
-            since_ms: None,
-            causes: Vec::new(),
-            next: None,
-            evidence: Vec::new(),
-            continues_as: Vec::new(),
-        }
+    /// Item in progress: the mapping, or an event of it.
+    fn item(&self, kind: &str, suffix: &str) -> Item {
+        Item { progress: Progress::InProgress, ..self.record.item(&self.names, kind, suffix) }
     }
 
-    /// `item` with its wait, and with the worker that takes nothing, if that is another cause.
-    fn waits(&self, item: Item, wait: Wait) -> Item {
-        let others = self.worker_cause().filter(|cause| cause.kind != wait.cause.kind);
-        let causes = std::iter::once(wait.cause).chain(others).collect();
-        let (since_ms, next) = (wait.since_ms, Some(wait.next));
-        Item { path: wait.path, progress: Progress::Waits, since_ms, causes, next, ..item }
+    /// The mapping while it waits for one cause. `next` tells when the wait ends.
+    fn waiting(&self, kind: &str, child: &str, text: String, help: impl Into<String>, next: &str) -> Item {
+        let cause = self.cause(kind, child, text.clone(), help.into());
+        let next = Some(NextChance::Unknown { reason: next.to_owned() });
+        let (path, causes, progress) = (cause.path.clone(), vec![cause], Progress::Waits);
+        Item { path, progress, text, causes, next, ..self.item("mapping", "") }
     }
 
-    fn path(&self, child: &str) -> String {
-        format!("{}/{child}", self.branch)
-    }
-
+    /// The worker that takes nothing. The endpoint adds it to an item that waits.
     fn worker_cause(&self) -> Option<Cause> {
         let WorkerCause { kind, text, evidence, help } = self.held_up.clone()?;
         Some(Cause { evidence, ..self.cause(kind, "egress", text, help) })
     }
 
-    fn interrupted_cause(&self, reason: &str) -> Cause {
-        let text = format!("the scan was interrupted, since {reason}: its remaining events are not sent");
-        self.cause("interrupted_scan", "scan/work", text, "set a new mapping at the controller")
+    fn interruption(&self) -> Vec<Cause> {
+        let text = "the scan was interrupted: its remaining events are not sent".to_owned();
+        let help = "set a new mapping at the controller".to_owned();
+        vec![self.cause("interrupted_scan", "scan/work", text, help)]
     }
 
-    fn cause(&self, kind: &str, child: &str, text: String, help: impl Into<String>) -> Cause {
-        Cause {
-            kind: kind.to_owned(),
-            path: self.path(child),
-            text,
-            since_ms: None,
-            evidence: Vec::new(),
-            help: help.into(),
-            affects: Vec::new(),
-            routine: false,
-        }
+    fn cause(&self, kind: &str, child: &str, text: String, help: String) -> Cause {
+        let (kind, path) = (kind.to_owned(), format!("{}/{child}", self.names.branch));
+        let (evidence, affects) = (Vec::new(), Vec::new());
+        Cause { kind, path, text, since_ms: None, evidence, help, affects, routine: false }
+    }
+
+    fn peer(&self, worker: &str) -> Option<&PeerState> {
+        self.peers.iter().find(|peer| &*peer.worker == worker)
     }
 
     /// The worker for which most waits.
@@ -166,10 +150,6 @@ impl Snapshot {
             None => "no event waits for a worker".to_owned(),
         }
     }
-}
-
-fn name(ingester: &str, mapping: &Mapping, suffix: &str) -> String {
-    format!("ingester/{ingester}/{}{suffix}", mapping.uuid.unwrap_or_default())
 }
 
 fn ended(item: Item) -> Item {
@@ -188,10 +168,9 @@ fn shown(worker: &str) -> String {
     sanitize_to(worker, NAME_BYTES)
 }
 
-/// Names of workers, at most eight.
-fn listed<'a>(workers: impl ExactSizeIterator<Item = &'a WorkerName>) -> String {
-    let more = workers.len().saturating_sub(8);
-    let names: Vec<_> = workers.take(8).map(|worker| shown(worker)).collect();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    names.join(", ") + &more
+/// Names of workers, not all of many.
+fn listed(workers: &[WorkerName]) -> String {
+    let more = workers.len().saturating_sub(NAMES_MAX);
+    let names: Vec<_> = workers.iter().take(NAMES_MAX).map(|worker| shown(worker)).collect();
+    names.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }

@@ -6,6 +6,7 @@ use orchestrator_subsystem::NextChance;
 use uuid::Uuid;
 
 use super::*;
+use crate::mapping::Mapping;
 use crate::work::{AssignedEvent, WaitCondition};
 
 const UUID: &str = "6277a4d0-975c-4dfe-97be-7f6d1d5a5c38";
@@ -27,18 +28,22 @@ fn sender(condition: WaitCondition, waited_secs: u64) -> SenderState {
 /// Ten events are assigned and five are sent, of a stream with six items.
 fn snapshot(sender: SenderState) -> Snapshot {
     let mapping = Mapping { uuid: UUID.parse().ok(), active: vec![0], number: 1, ..Mapping::default() };
-    let stream = StreamCounts { name: "eiger".to_owned(), items: 6, ..StreamCounts::default() };
-    Snapshot {
-        ingester: "lab".to_owned(),
-        branch: "ingester/lab".to_owned(),
-        now_ms: 100_000,
-        redis_cli: "-u redis://r".into(),
+    let streams = vec![("eiger".to_owned(), [6, 0, 0, 0, 0, 0])];
+    let record = Record {
         mapping,
         began_ms: 40_000,
-        counts: Counts { sent: 5, assigned: 10, without_frame: 0, streams: vec![stream] },
+        at_ms: 100_000,
+        counts: Counts { sent: 5, assigned: 10, without_frame: 0, streams },
+        interrupted: None,
+        job: None,
+        last_event: Some(4),
+        waiting: 0,
+    };
+    Snapshot {
+        names: names(),
+        record,
         streams: vec![StreamState { endpoint: "tcp://det:9999".to_owned(), ..StreamState::default() }],
         awaited: None,
-        interrupted: None,
         last_entry: Some(("17-0".to_owned(), 98_000)),
         peers: Vec::new(),
         held_up: None,
@@ -56,12 +61,17 @@ fn peer(worker: &str, queued_messages: usize) -> PeerState {
     }
 }
 
-fn ended_mapping() -> EndedMapping {
-    let Snapshot { mapping, counts, .. } = snapshot(sender(WaitCondition::Events, 0));
-    EndedMapping {
+fn names() -> Names {
+    Names { ingester: "lab".to_owned(), branch: "ingester/lab".to_owned(), redis_cli: "-u redis://r".into() }
+}
+
+/// All ten events are sent.
+fn ended_mapping() -> Record {
+    let Record { mapping, counts, .. } = snapshot(sender(WaitCondition::Events, 0)).record;
+    Record {
         mapping: Mapping { finished: true, dump: Some("/data/a.cbors".to_owned()), ..mapping },
         began_ms: 1_000,
-        ended_ms: 13_300,
+        at_ms: 13_300,
         counts: Counts { sent: 10, ..counts },
         interrupted: None,
         job: Some("scans/1".to_owned()),
@@ -124,22 +134,25 @@ fn a_mapping_that_waits_for_a_start_or_a_frame_has_the_stream_and_its_address() 
         "event 5 waits for a frame of stream eiger from tcp://det:9999; 5 of 10 assigned events are sent";
     assert_eq!(outline(&item), (Progress::Waits, "scan/stream_0", vec!["waits_for_frame"], true, text));
     assert_eq!(item.since_ms, Some(80_000));
-    let help = "check that tcp://det:9999 sends; orchestrator ingester status shows the items of eiger";
+    let help =
+        "check that stream eiger from tcp://det:9999 sends; orchestrator ingester status shows its items";
     assert_eq!(item.causes[0].help, help);
     // Later frames have taken the places of those that are missing.
-    (state.counts.streams[0].missing, state.counts.streams[0].gaps) = (2, 1);
+    state.record.counts.streams[0].1 = [6, 2, 1, 0, 0, 0];
     state.streams[0].retry_in_ms = Some(500);
     let item = state.mapping_item();
     assert!(!item.causes[0].routine);
     assert_eq!(item.next, Some(NextChance::NotBefore { at_ms: 100_500 }));
     let missing = "stream eiger has sent 6 items; 2 frames are missing in its numbers, in 1 gaps";
     assert_eq!(item.causes[0].evidence[0], missing);
-    state.counts.streams[0] =
-        StreamCounts { name: "eiger".to_owned(), outside: 3, ..StreamCounts::default() };
+    state.record.counts.streams[0].1 = [0, 0, 0, 0, 0, 3];
     let item = state.mapping_item();
     assert!(item.text.starts_with("event 5 waits for the start message of stream eiger from tcp://det:9999"));
     assert_eq!(item.causes[0].kind, "waits_for_start");
-    assert!(item.causes[0].help.starts_with("begin a new series at tcp://det:9999"), "{item:?}");
+    assert!(
+        item.causes[0].help.starts_with("begin a new series at stream eiger from tcp://det:9999: "),
+        "{item:?}"
+    );
 }
 
 #[test]
@@ -147,8 +160,7 @@ fn a_mapping_that_starts_has_the_sources_that_it_waits_for() {
     let mut state = snapshot(sender(WaitCondition::Yield, 0));
     state.awaited = Some(vec![0]);
     let item = state.mapping_item();
-    let text =
-        "starts: it waits for the source of stream eiger at tcp://det:9999; 5 of 10 assigned events are sent";
+    let text = "starts: it waits until these sources are connected: stream eiger from tcp://det:9999; 5 of 10 assigned events are sent";
     assert_eq!(outline(&item), (Progress::Waits, "scan/stream_0", vec!["mapping_starts"], true, text));
     assert_eq!(item.next, Some(NextChance::At { at_ms: 43_000 }));
 }
@@ -183,18 +195,18 @@ fn a_worker_that_takes_nothing_is_the_cause() {
     (state.held_up, state.peers) = (Some(held_up), vec![peer("w", 5)]);
     let item = state.mapping_item();
     assert_eq!((item.progress, &*item.causes[0].kind), (Progress::InProgress, "slow_worker"));
-    state.sender = Some(sender(WaitCondition::Events, 0));
+    (state.sender, state.record.counts.assigned) = (Some(sender(WaitCondition::Events, 0)), 5);
     let item = state.mapping_item();
-    let text = "worker w reads nothing; 5 of 10 assigned events are sent";
-    assert_eq!(outline(&item), (Progress::Waits, "egress", vec!["slow_worker"], false, text));
-    assert_eq!(item.causes[0].evidence, ["5 events wait for it, 2 were sent"]);
+    let text = "all assigned events are queued, and worker w reads nothing; 5 of 5 assigned events are sent";
+    // The endpoint adds the cause, which is that of the child.
+    assert_eq!(outline(&item), (Progress::Waits, "egress", vec![], false, text));
     // Its queue is full.
     let full = SenderState { refused: Some(("w".into(), 5)), ..sender(WaitCondition::Room, 3) };
     state.sender = Some(full);
     let item = state.mapping_item();
     let text =
-        "event 5 and all after it wait for room in the queue of worker w; 5 of 10 assigned events are sent";
-    assert_eq!(outline(&item), (Progress::Waits, "egress", vec!["queue_full", "slow_worker"], false, text));
+        "event 5 and all after it wait for room in the queue of worker w; 5 of 5 assigned events are sent";
+    assert_eq!(outline(&item), (Progress::Waits, "egress", vec!["queue_full"], false, text));
     assert_eq!(item.causes[0].evidence, ["5 events wait for it, 500 bytes in memory and 7 on disk"]);
     let help = "orchestrator ingester status; restart worker w";
     assert!(item.causes[0].help.starts_with(help), "{item:?}");
@@ -206,7 +218,7 @@ fn a_worker_that_takes_nothing_is_the_cause() {
 #[test]
 fn an_ended_mapping_has_its_counts_reason_dump_and_job() {
     let whole = ended_mapping();
-    let item = |ended: &EndedMapping| ended.mapping_item("lab", "ingester/lab");
+    let item = |ended: &Record| ended.mapping_item(&names());
     let told = item(&whole);
     let text = "ended whole, finished by the controller: 10 of 10 assigned events are sent";
     assert_eq!(outline(&told), (Progress::Ended, "scan/work", vec![], false, text));
@@ -215,8 +227,7 @@ fn an_ended_mapping_has_its_counts_reason_dump_and_job() {
     assert_eq!((told.since_ms, told.next), (Some(13_300), None));
     assert_eq!(told.continues_as, ["queue/scans/1"]);
     let mut gaps = whole.clone();
-    let stream = &mut gaps.counts.streams[0];
-    (stream.missing, stream.gaps, stream.lost, stream.invalid) = (2, 1, 3, 4);
+    gaps.counts.streams[0].1 = [6, 2, 1, 3, 4, 0];
     let text = "ended with gaps, finished by the controller: 10 of 10 assigned events are sent; stream eiger has \
         sent 6 items; 2 frames are missing in its numbers, in 1 gaps; 3 items were lost, since workers were slower \
         than the source; 4 messages were invalid and dropped";
@@ -225,7 +236,7 @@ fn an_ended_mapping_has_its_counts_reason_dump_and_job() {
     (early.counts.sent, early.waiting) = (7, 3);
     assert!(item(&early).text.starts_with("ended early, finished by the controller: 7 of 10 "));
     assert!(item(&early).evidence[2].starts_with("3 events waited for workers at its end"));
-    let mut interrupted = EndedMapping { job: None, interrupted: Some("work panicked".to_owned()), ..early };
+    let mut interrupted = Record { job: None, interrupted: Some("work panicked".to_owned()), ..early };
     interrupted.mapping.finished = false;
     let told = item(&interrupted);
     let text = "was interrupted, since work panicked: 7 of 10 assigned events are sent; replaced by a new mapping \
@@ -239,7 +250,7 @@ fn an_ended_mapping_has_its_counts_reason_dump_and_job() {
 #[test]
 fn a_running_mapping_that_was_interrupted_needs_a_new_one() {
     let mut state = snapshot(sender(WaitCondition::Yield, 0));
-    state.interrupted = Some("stream_0 ended: panicked".to_owned());
+    state.record.interrupted = Some("stream_0 ended: panicked".to_owned());
     let item = state.mapping_item();
     let text = "was interrupted, since stream_0 ended: panicked: 5 of 10 assigned events are sent, the others are \
         not sent";
@@ -260,12 +271,11 @@ fn an_event_that_is_assigned_has_its_workers_and_what_it_waits_for() {
         SenderState { next: Some(5), asked: asked(&["w1", "w2"], 0), ..sender(WaitCondition::Items(0), 20) };
     let mut state = snapshot(waiting.clone());
     let item = state.event_item(5);
-    let text = "is assigned to w1, w2: event 5 waits for a frame of stream eiger from tcp://det:9999";
+    let text = "is assigned to w1, w2 and is sent next: event 5 waits for a frame of stream eiger from tcp://det:9999";
     assert_eq!(outline(&item), (Progress::Waits, "scan/stream_0", vec!["waits_for_frame"], true, text));
     assert_eq!((&*item.kind, &*item.name), ("event", &*format!("ingester/lab/{UUID}#5")));
     state.sender = Some(SenderState { asked: asked(&["w1"], 2), ..waiting.clone() });
-    let text =
-        "is assigned to w1, behind 2 others: event 5 waits for a frame of stream eiger from tcp://det:9999";
+    let text = "is assigned to w1 and is sent after 2 others: event 5 waits for a frame of stream eiger from tcp://det:9999";
     assert_eq!(state.event_item(7).text, text);
     state.sender = Some(SenderState { asked: asked(&[], 2), ..waiting.clone() });
     let text = "is assigned to no worker: its frames are dropped once they arrive";
@@ -285,7 +295,7 @@ fn an_event_that_is_assigned_has_its_workers_and_what_it_waits_for() {
     let item = state.event_item(5);
     let text = "waits for room in the queue of w";
     assert_eq!(outline(&item), (Progress::Waits, "egress", vec!["queue_full"], false, text));
-    state.mapping.finished = true;
+    state.record.mapping.finished = true;
     state.sender = Some(SenderState { asked: asked(&["w1"], 0), ..sender(WaitCondition::Items(0), 0) });
     let item = state.event_item(5);
     assert_eq!(item.progress, Progress::Ended);
@@ -297,7 +307,7 @@ fn an_event_without_an_assignment_waits_for_the_controller() {
     let mut state = snapshot(sender(WaitCondition::Events, 0));
     let item = state.event_item(10);
     let text = format!(
-        "is not assigned yet: the last one is event 9 in `dranspose:assigned:{UUID}`, whose last entry 17-0 was \
+        "is not assigned yet: event 9 is the last one in `dranspose:assigned:{UUID}`, whose last entry 17-0 was \
          read 2.0 s ago"
     );
     assert_eq!(outline(&item), (Progress::Waits, "scan/assign", vec!["waits_for_assignments"], true, &*text));
@@ -306,7 +316,7 @@ fn an_event_without_an_assignment_waits_for_the_controller() {
     let item = state.event_item(10);
     assert_eq!((&*item.causes[0].kind, &*item.path), ("waits_for_frame", "ingester/lab/scan/stream_0"));
     assert!(item.text.ends_with("further entries are read once events are sent"), "{item:?}");
-    state.mapping.finished = true;
+    state.record.mapping.finished = true;
     assert_eq!(state.event_item(10).text, "was not assigned before the controller finished the mapping");
     (state.sender, state.awaited) = (None, Some(Vec::new()));
     assert_eq!(outline(&state.event_item(0)).2, ["mapping_starts"]);
@@ -327,37 +337,34 @@ fn an_event_that_was_given_to_a_queue_waits_there_or_was_sent() {
     ] {
         state.places = at(place);
         let item = state.event_item(4);
-        assert_eq!(outline(&item), (Progress::Waits, "egress", vec!["worker_queue"], true, text));
+        assert_eq!(outline(&item), (Progress::Waits, "egress", vec!["worker_queue"], false, text));
         assert_eq!(item.causes[0].text, "worker w1 is not connected");
         assert_eq!(item.causes[0].help, "orchestrator ingester status; start worker w1");
     }
     state.places = at(Place::Taken);
     state.peers[1].progress.finished = Some(4);
     let item = state.event_item(4);
-    let text = "was sent to at least one of the workers w1, w2, or was assigned to nobody";
+    let text = "was sent to one or more of w1, w2, unless it was assigned to nobody";
     assert_eq!(outline(&item), (Progress::Ended, "scan/work", vec![], false, text));
     assert_eq!(item.evidence[0], "worker w2 has reported event 4 as finished");
     let command = format!("redis-cli -u redis://r XRANGE dranspose:assigned:{UUID} - + | grep");
     assert!(item.evidence[1].contains("are not kept once it is sent") && item.evidence[1].contains(&command));
     state.places.truncate(1);
-    assert_eq!(state.event_item(4).text, "was sent to worker w1, or was assigned to nobody");
+    assert_eq!(state.event_item(4).text, "was sent to worker w1, unless it was assigned to nobody");
     state.places.clear();
-    let text = "was assigned to nobody, or has no stream of this ingester: nothing was sent";
+    let text = "was assigned to nobody, or has no frame at this ingester: nothing was sent";
     assert_eq!(state.event_item(4).text, text);
 }
 
 #[test]
 fn an_event_of_an_ended_mapping_is_no_longer_known() {
     let mut ended = ended_mapping();
-    let item = ended.event_item(9, "lab", "ingester/lab");
-    assert!(item.text.starts_with("was sent to its workers before the end"), "{item:?}");
-    assert_eq!(item.evidence[0], "of an ended mapping only counts are kept, and no single event");
-    assert_eq!(
-        ended.event_item(10, "lab", "ingester/lab").text,
-        "was not sent: the mapping ended after event 9"
-    );
+    let item = ended.event_item(&names(), 9);
+    assert!(item.text.starts_with("was sent to its workers, unless "), "{item:?}");
+    assert_eq!(item.evidence[0], "only the counts of an ended mapping are kept, not its events");
+    assert_eq!(ended.event_item(&names(), 10).text, "was not sent: the mapping ended after event 9");
     ended.last_event = None;
-    assert!(ended.event_item(0, "lab", "ingester/lab").text.ends_with("before an event was"));
+    assert!(ended.event_item(&names(), 0).text.ends_with("before any event was"));
 }
 
 #[test]

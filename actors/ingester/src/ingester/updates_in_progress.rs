@@ -77,8 +77,8 @@ impl Ingester {
         self.record_ended();
         let number =
             self.handles.mappings.update(|mappings| mappings.begin(uuid, (active, shared), dump, sent));
-        let before = self.counts();
-        self.handles.history.update(|history| history.begin(now_ms(), before));
+        let before = self.counts(self.scan().as_ref());
+        self.handles.history.update(|history| (history.began_ms, history.before) = (now_ms(), before));
         let starting = MappingStart { uuid, number, requests: 0, scan_started: false, awaited, finish };
         self.stage = Stage::Starting(starting);
         self.request_scan(number, cx);

@@ -30,9 +30,11 @@ pub(crate) enum Place {
 }
 
 impl Egress {
-    /// Place of `event` at each worker for which it, or a later one, was queued.
+    /// Place of `event` at each worker for which it, or a later one, was queued, by name.
     pub(crate) fn locate(&self, event: u64) -> Vec<(WorkerName, Place)> {
-        self.lock().locate(event)
+        let mut places = self.lock().locate(event);
+        places.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        places
     }
 
     /// Worker that takes or finishes nothing although it has events, as `why` names it.
