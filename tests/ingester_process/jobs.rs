@@ -71,7 +71,7 @@ fn a_mapping_that_ended_whole_is_one_job() {
     eventually("its end to be recorded", || env.metric("jobs", "open_jobs") == 0);
     let why = env.base.cli(&["why", "--json", &uuid(1)]).1;
     let told: serde_json::Value = serde_json::from_str(&why).expect("JSON");
-    let text = "ended whole, finished by the controller: 3 of 3 assigned events are sent";
+    let text = "ended whole, finished by the controller: 3 of 3 assigned events were sent";
     assert_eq!(told["found"][0]["text"], text, "{why}");
     assert_eq!(told["found"][0]["continues_as"], json!([format!("queue/{}", uuid(1))]));
     let progress = || {

@@ -7,37 +7,24 @@ mod record;
 mod tests;
 mod wait;
 
-use std::sync::Arc;
-
 use orchestrator_observe::NodeSnapshot;
 use orchestrator_subsystem::{Item, NextChance, Progress, wire::Cause};
 use orchestrator_text::{sanitize, sanitize_to};
 
 pub(crate) use self::{
     question::Question,
-    record::{Counts, History, Record},
+    record::{Counts, History, Names, Record},
 };
 use crate::{
     assignment::WorkerName,
     edge::egress::{PeerState, Place, WorkerCause},
-    work::SenderState,
+    sender_state::SenderState,
 };
 
 /// Longest name of a worker in a text, bytes.
 const NAME_BYTES: usize = 64;
 /// Most workers named in a text.
 const NAMES_MAX: usize = 8;
-
-/// Names of an ingester.
-#[derive(Debug, Clone)]
-pub(crate) struct Names {
-    /// Id of its supervisor.
-    pub(crate) ingester: String,
-    /// Path of its supervisor.
-    pub(crate) branch: String,
-    /// Options of `redis-cli`.
-    pub(crate) redis_cli: Arc<str>,
-}
 
 /// The current mapping and the children that work on it.
 #[derive(Debug, Clone)]
@@ -85,13 +72,15 @@ impl Snapshot {
     /// The current mapping.
     pub(crate) fn mapping_item(&self) -> Item {
         let Record { mapping, counts, interrupted, began_ms, .. } = &self.record;
-        let (item, sent) = (self.item("mapping", ""), counts.sent_text());
+        let item = self.item("mapping", "");
+        let sent = format!("{} are queued or sent", counts.of_assigned());
         let mut evidence = vec![self.slowest()];
         evidence.extend(counts.facts());
         if mapping.finished {
             return self.record.mapping_item(&self.names);
         } else if let Some(reason) = interrupted {
-            let text = format!("was interrupted, since {reason}: {sent}, the others are not sent");
+            let sent = counts.of_assigned();
+            let text = format!("was interrupted, since {reason}: {sent} were sent, the others are not");
             return Item { text, evidence, causes: self.interruption(), ..ended(item) };
         } else if mapping.active.is_empty() {
             return Item { text: "uses no stream of this ingester".to_owned(), ..ended(item) };

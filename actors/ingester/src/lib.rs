@@ -59,6 +59,7 @@ mod on_finished;
 mod parameters;
 mod roster;
 mod scan_branch;
+mod sender_state;
 pub mod source;
 mod stream;
 mod stream_queue;
@@ -92,7 +93,7 @@ use crate::{
         dump::Dump,
         egress::{self, Egress, EgressLimits},
         jobs::{self, JobCommand},
-        redis::{self, LastEntry, Position, RedisTarget},
+        redis::{self, Position, RedisTarget},
     },
     explain::History,
     ingester::{ControllerRequests, Handles, Identity, Ingester},
@@ -203,7 +204,7 @@ fn branch(
     let (work, work_slot) = mailbox::<Work>(MAILBOX_CAPACITY);
     let (finished_outboxes, finished_slots): (Vec<_>, Vec<_>) =
         queues.iter().map(|_| inbox(FINISHED_MAX)).unzip();
-    let (position, last_entry) = (Position::default(), LastEntry::default());
+    let (position, last_entry) = (Position::default(), crate::edge::redis::LastEntry::default());
     let history = Durable::new("ended_mappings", History::default());
     let reports = (egress.clone(), mappings.view());
     let redis =

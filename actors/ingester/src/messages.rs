@@ -7,7 +7,7 @@ use orchestrator_edge::PeerError;
 use orchestrator_supervise::{Message, Reply};
 use uuid::Uuid;
 
-use crate::{assignment::Assignment, roster::Roster, updates::ControllerUpdate, work::SenderState};
+use crate::{assignment::Assignment, roster::Roster, sender_state::SenderState, updates::ControllerUpdate};
 
 /// Ping of a worker (CONTRACT IP02), from its connection to Accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,8 +80,8 @@ impl Message for MappingFinished {
     type Result = ();
 }
 
-/// Question of an operator about the next event and perhaps another one, from Ingester to Work. It is answered
-/// between two bursts; None if this incarnation sends nothing.
+/// Question of an operator about the next event and perhaps another one, from Ingester to Work. It is
+/// answered between two bursts; None if this incarnation sends nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LocateEvent(pub Option<u64>);
 

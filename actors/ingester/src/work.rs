@@ -6,16 +6,12 @@
 
 mod active_stream;
 mod context;
+mod locate;
 mod sender;
-mod sender_state;
 
 use orchestrator_supervise::{Child, ChildCx, Handle, Handled, StartCx, StopToken, Vitals};
 
-pub(crate) use self::{
-    context::WorkContext,
-    sender::WaitCondition,
-    sender_state::{AssignedEvent, SenderState},
-};
+pub(crate) use self::context::WorkContext;
 use self::{
     context::WorkMetrics,
     sender::{EventSender, Pause},
@@ -24,6 +20,7 @@ use crate::{
     edge::dump::DumpCommand,
     mapping::Mapping,
     messages::{EventsAssigned, ItemsIngested, LocateEvent, MappingFinished, ScanStarted},
+    sender_state::{SenderState, WaitCondition},
 };
 
 /// Sends events.

@@ -7,7 +7,7 @@ use super::{NAMES_MAX, Snapshot, ended, listed, queue_of, shown};
 use crate::{
     assignment::WorkerName,
     edge::egress::Place,
-    work::{AssignedEvent, SenderState},
+    sender_state::{AssignedEvent, SenderState},
 };
 
 impl Snapshot {
@@ -16,13 +16,19 @@ impl Snapshot {
         let item = self.item("event", &format!("#{event}"));
         if let Some(reason) = &self.record.interrupted {
             let text = format!(
-                "is no longer known: the scan was interrupted, since {reason}; {}, those that waited for workers are \
-                 dropped, and no further one is sent",
-                self.record.counts.sent_text()
+                "is no longer known: the scan was interrupted, since {reason}; {} were sent, those that still waited for \
+                 workers are dropped, and no further one is sent",
+                self.record.counts.of_assigned()
             );
             return Item { text, causes: self.interruption(), ..ended(item) };
         }
+        if self.record.mapping.active.is_empty() {
+            return Item { text: "has no stream of this ingester".to_owned(), ..ended(item) };
+        }
         let Some(sender) = &self.sender else {
+            if self.record.mapping.finished {
+                return self.record.event_item(&self.names, event);
+            }
             let text = "is unknown: the scan starts or gave no answer; ask again".to_owned();
             return self.behind(Item { text, ..item });
         };
@@ -51,7 +57,7 @@ impl Snapshot {
         }
         let place = match before {
             0 => "is sent next".to_owned(),
-            _ => format!("is sent after {before} others"),
+            _ => format!("has {before} before it"),
         };
         let text = match self.wait().filter(|_| *before > 0 || sender.next == Some(event)) {
             Some(wait) => format!("{is_assigned} and {place}: {}", wait.text),
@@ -145,7 +151,7 @@ fn place_text((worker, place): &(WorkerName, Place)) -> String {
         Place::PerhapsDisk { first, last } => {
             format!("waits on disk for worker {name}, if it is one of its events from {first} to {last}")
         }
-        Place::Memory { ahead } => format!("waits in memory for worker {name}, behind {ahead} others"),
+        Place::Memory { ahead } => format!("waits in memory for worker {name}, with {ahead} before it"),
         Place::Taken => format!("was sent to worker {name}"),
     }
 }

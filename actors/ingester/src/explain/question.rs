@@ -14,8 +14,7 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// Reads `UUID` or `UUID#EVENT`, with the name of the ingester or its id before it, or without. None if it
-    /// cannot be the name of a mapping here.
+    /// Reads `UUID` or `UUID#EVENT`, also with a name of the ingester before it. None if it names no mapping.
     pub(crate) fn parse(item: &str, of: [&str; 2]) -> Option<Self> {
         let (uuid, event) = match item.rsplit_once('#') {
             Some((uuid, event)) => (uuid, Some(event.parse().ok()?)),

@@ -1,18 +1,28 @@
 //! What is kept of a mapping: its counts.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use orchestrator_observe::NodeSnapshot;
 use orchestrator_subsystem::{Item, Progress};
 use orchestrator_text::sanitize;
 
-use super::Names;
 use crate::mapping::{FORMER_MAX, Mapping};
 
 /// Metrics of a stream that are kept: items, missing frames, gaps, items lost without room, invalid messages,
 /// and messages before a start or after an end.
 const STREAM_METRICS: [&str; 6] =
     ["items", "missing_frames", "gaps", "lost_items", "invalid_messages", "outside_scans"];
+
+/// Names of an ingester.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    /// Id of its supervisor.
+    pub(crate) ingester: String,
+    /// Path of its supervisor.
+    pub(crate) branch: String,
+    /// Options of `redis-cli`.
+    pub(crate) redis_cli: Arc<str>,
+}
 
 /// Durable state of the actor Ingester for operators.
 #[derive(Debug, Clone, Default)]
@@ -101,8 +111,9 @@ impl Counts {
         self
     }
 
-    pub(super) fn sent_text(&self) -> String {
-        format!("{} of {} assigned events are sent", self.sent, self.assigned.max(self.sent))
+    /// Events that were given to the queues of their workers, of those assigned.
+    pub(super) fn of_assigned(&self) -> String {
+        format!("{} of {} assigned events", self.sent, self.assigned.max(self.sent))
     }
 
     /// Facts about each stream, and about events without a frame.
@@ -120,7 +131,7 @@ impl Counts {
             return String::new();
         };
         let losses = [
-            (missing, format!("{missing} frames are missing in its numbers, in {gaps} gaps")),
+            (missing, format!("{missing} frames are missing in its numbers (gaps: {gaps})")),
             (lost, format!("{lost} items were lost, since workers were slower than the source")),
             (invalid, format!("{invalid} messages were invalid and dropped")),
             (outside, format!("{outside} messages came before a start or after an end and were dropped")),
@@ -147,7 +158,7 @@ impl Record {
         };
         let losses = (0..counts.streams.len()).filter(|position| counts.has_losses(*position));
         let losses: Vec<_> = losses.map(|position| counts.stream_text(position)).collect();
-        let sent = counts.sent_text();
+        let sent = format!("{} were sent", counts.of_assigned());
         let text = match &self.interrupted {
             Some(reason) => format!("was interrupted, since {reason}: {sent}; {end}"),
             None if mapping.active.is_empty() => format!("used no stream of this ingester; {end}"),

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::mapping::Mapping;
-use crate::work::{AssignedEvent, WaitCondition};
+use crate::sender_state::{AssignedEvent, WaitCondition};
 
 const UUID: &str = "6277a4d0-975c-4dfe-97be-7f6d1d5a5c38";
 
@@ -114,7 +114,7 @@ fn a_mapping_in_progress_has_its_events_and_its_slowest_worker() {
     let mut state = snapshot(sender(WaitCondition::Yield, 0));
     state.peers = vec![peer("w1", 2), peer("w\n2", 12), peer("w3", 0)];
     let item = state.mapping_item();
-    let text = "5 of 10 assigned events are sent; the slowest worker is w\\n2: 12 events wait for it, \
+    let text = "5 of 10 assigned events are queued or sent; the slowest worker is w\\n2: 12 events wait for it, \
         1200 bytes in memory and 7 on disk";
     assert_eq!(outline(&item), (Progress::InProgress, "scan/work", vec![], false, text));
     assert_eq!((&*item.kind, &*item.name), ("mapping", &*format!("ingester/lab/{UUID}")));
@@ -122,7 +122,10 @@ fn a_mapping_in_progress_has_its_events_and_its_slowest_worker() {
     assert_eq!(item.evidence, ["stream eiger has sent 6 items"]);
     // A short wait is a part of it.
     let state = snapshot(sender(WaitCondition::Items(0), 0));
-    assert_eq!(state.mapping_item().text, "5 of 10 assigned events are sent; no event waits for a worker");
+    assert_eq!(
+        state.mapping_item().text,
+        "5 of 10 assigned events are queued or sent; no event waits for a worker"
+    );
 }
 
 #[test]
@@ -130,8 +133,7 @@ fn a_mapping_that_waits_for_a_start_or_a_frame_has_the_stream_and_its_address() 
     let waiting = SenderState { next: Some(5), ..sender(WaitCondition::Items(0), 20) };
     let mut state = snapshot(waiting);
     let item = state.mapping_item();
-    let text =
-        "event 5 waits for a frame of stream eiger from tcp://det:9999; 5 of 10 assigned events are sent";
+    let text = "event 5 waits for a frame of stream eiger from tcp://det:9999; 5 of 10 assigned events are queued or sent";
     assert_eq!(outline(&item), (Progress::Waits, "scan/stream_0", vec!["waits_for_frame"], true, text));
     assert_eq!(item.since_ms, Some(80_000));
     let help =
@@ -143,7 +145,7 @@ fn a_mapping_that_waits_for_a_start_or_a_frame_has_the_stream_and_its_address() 
     let item = state.mapping_item();
     assert!(!item.causes[0].routine);
     assert_eq!(item.next, Some(NextChance::NotBefore { at_ms: 100_500 }));
-    let missing = "stream eiger has sent 6 items; 2 frames are missing in its numbers, in 1 gaps";
+    let missing = "stream eiger has sent 6 items; 2 frames are missing in its numbers (gaps: 1)";
     assert_eq!(item.causes[0].evidence[0], missing);
     state.record.counts.streams[0].1 = [0, 0, 0, 0, 0, 3];
     let item = state.mapping_item();
@@ -160,7 +162,7 @@ fn a_mapping_that_starts_has_the_sources_that_it_waits_for() {
     let mut state = snapshot(sender(WaitCondition::Yield, 0));
     state.awaited = Some(vec![0]);
     let item = state.mapping_item();
-    let text = "starts: it waits until these sources are connected: stream eiger from tcp://det:9999; 5 of 10 assigned events are sent";
+    let text = "starts: it waits until these sources are connected: stream eiger from tcp://det:9999; 5 of 10 assigned events are queued or sent";
     assert_eq!(outline(&item), (Progress::Waits, "scan/stream_0", vec!["mapping_starts"], true, text));
     assert_eq!(item.next, Some(NextChance::At { at_ms: 43_000 }));
 }
@@ -171,7 +173,7 @@ fn a_mapping_without_assigned_events_has_the_key_and_the_last_entry() {
     let item = state.mapping_item();
     let text = format!(
         "waits for the controller's assignments in `dranspose:assigned:{UUID}`, whose last entry 17-0 was read \
-         2.0 s ago; 5 of 10 assigned events are sent"
+         2.0 s ago; 5 of 10 assigned events are queued or sent"
     );
     assert_eq!(outline(&item), (Progress::Waits, "scan/assign", vec!["waits_for_assignments"], true, &*text));
     let command = format!("redis-cli -u redis://r XREVRANGE dranspose:assigned:{UUID} + - COUNT 1 ");
@@ -197,15 +199,14 @@ fn a_worker_that_takes_nothing_is_the_cause() {
     assert_eq!((item.progress, &*item.causes[0].kind), (Progress::InProgress, "slow_worker"));
     (state.sender, state.record.counts.assigned) = (Some(sender(WaitCondition::Events, 0)), 5);
     let item = state.mapping_item();
-    let text = "all assigned events are queued, and worker w reads nothing; 5 of 5 assigned events are sent";
+    let text = "all assigned events are queued, and worker w reads nothing; 5 of 5 assigned events are queued or sent";
     // The endpoint adds the cause, which is that of the child.
     assert_eq!(outline(&item), (Progress::Waits, "egress", vec![], false, text));
     // Its queue is full.
     let full = SenderState { refused: Some(("w".into(), 5)), ..sender(WaitCondition::Room, 3) };
     state.sender = Some(full);
     let item = state.mapping_item();
-    let text =
-        "event 5 and all after it wait for room in the queue of worker w; 5 of 5 assigned events are sent";
+    let text = "event 5 and all after it wait for room in the queue of worker w; 5 of 5 assigned events are queued or sent";
     assert_eq!(outline(&item), (Progress::Waits, "egress", vec!["queue_full"], false, text));
     assert_eq!(item.causes[0].evidence, ["5 events wait for it, 500 bytes in memory and 7 on disk"]);
     let help = "orchestrator ingester status; restart worker w";
@@ -220,7 +221,7 @@ fn an_ended_mapping_has_its_counts_reason_dump_and_job() {
     let whole = ended_mapping();
     let item = |ended: &Record| ended.mapping_item(&names());
     let told = item(&whole);
-    let text = "ended whole, finished by the controller: 10 of 10 assigned events are sent";
+    let text = "ended whole, finished by the controller: 10 of 10 assigned events were sent";
     assert_eq!(outline(&told), (Progress::Ended, "scan/work", vec![], false, text));
     let evidence = ["it lasted 12.3 s", "dump file /data/a.cbors", "stream eiger has sent 6 items"];
     assert_eq!(told.evidence, evidence);
@@ -228,8 +229,8 @@ fn an_ended_mapping_has_its_counts_reason_dump_and_job() {
     assert_eq!(told.continues_as, ["queue/scans/1"]);
     let mut gaps = whole.clone();
     gaps.counts.streams[0].1 = [6, 2, 1, 3, 4, 0];
-    let text = "ended with gaps, finished by the controller: 10 of 10 assigned events are sent; stream eiger has \
-        sent 6 items; 2 frames are missing in its numbers, in 1 gaps; 3 items were lost, since workers were slower \
+    let text = "ended with gaps, finished by the controller: 10 of 10 assigned events were sent; stream eiger has \
+        sent 6 items; 2 frames are missing in its numbers (gaps: 1); 3 items were lost, since workers were slower \
         than the source; 4 messages were invalid and dropped";
     assert_eq!(item(&gaps).text, text);
     let mut early = whole.clone();
@@ -239,7 +240,7 @@ fn an_ended_mapping_has_its_counts_reason_dump_and_job() {
     let mut interrupted = Record { job: None, interrupted: Some("work panicked".to_owned()), ..early };
     interrupted.mapping.finished = false;
     let told = item(&interrupted);
-    let text = "was interrupted, since work panicked: 7 of 10 assigned events are sent; replaced by a new mapping \
+    let text = "was interrupted, since work panicked: 7 of 10 assigned events were sent; replaced by a new mapping \
         before the controller finished it";
     assert_eq!((&*told.text, told.continues_as.len()), (text, 0));
     interrupted.mapping.active.clear();
@@ -252,8 +253,7 @@ fn a_running_mapping_that_was_interrupted_needs_a_new_one() {
     let mut state = snapshot(sender(WaitCondition::Yield, 0));
     state.record.interrupted = Some("stream_0 ended: panicked".to_owned());
     let item = state.mapping_item();
-    let text = "was interrupted, since stream_0 ended: panicked: 5 of 10 assigned events are sent, the others are \
-        not sent";
+    let text = "was interrupted, since stream_0 ended: panicked: 5 of 10 assigned events were sent, the others are not";
     assert_eq!(outline(&item), (Progress::Ended, "scan/work", vec!["interrupted_scan"], false, text));
     assert_eq!(item.causes[0].help, "set a new mapping at the controller");
     let item = state.event_item(3);
@@ -275,7 +275,7 @@ fn an_event_that_is_assigned_has_its_workers_and_what_it_waits_for() {
     assert_eq!(outline(&item), (Progress::Waits, "scan/stream_0", vec!["waits_for_frame"], true, text));
     assert_eq!((&*item.kind, &*item.name), ("event", &*format!("ingester/lab/{UUID}#5")));
     state.sender = Some(SenderState { asked: asked(&["w1"], 2), ..waiting.clone() });
-    let text = "is assigned to w1 and is sent after 2 others: event 5 waits for a frame of stream eiger from tcp://det:9999";
+    let text = "is assigned to w1 and has 2 before it: event 5 waits for a frame of stream eiger from tcp://det:9999";
     assert_eq!(state.event_item(7).text, text);
     state.sender = Some(SenderState { asked: asked(&[], 2), ..waiting.clone() });
     let text = "is assigned to no worker: its frames are dropped once they arrive";
@@ -319,7 +319,12 @@ fn an_event_without_an_assignment_waits_for_the_controller() {
     state.record.mapping.finished = true;
     assert_eq!(state.event_item(10).text, "was not assigned before the controller finished the mapping");
     (state.sender, state.awaited) = (None, Some(Vec::new()));
+    assert_eq!(state.event_item(10).text, "was not sent: the mapping ended after event 4");
+    state.record.mapping.finished = false;
     assert_eq!(outline(&state.event_item(0)).2, ["mapping_starts"]);
+    state.record.mapping.active.clear();
+    assert_eq!(outline(&state.event_item(0)).4, "has no stream of this ingester");
+    assert_eq!(outline(&state.mapping_item()).4, "uses no stream of this ingester");
 }
 
 #[test]
@@ -328,7 +333,7 @@ fn an_event_that_was_given_to_a_queue_waits_there_or_was_sent() {
     state.peers = vec![PeerState { connected: false, ..peer("w1", 3) }, peer("w2", 0)];
     let at = |place| vec![("w1".into(), place), ("w2".into(), Place::Taken)];
     for (place, text) in [
-        (Place::Memory { ahead: 2 }, "waits in memory for worker w1, behind 2 others"),
+        (Place::Memory { ahead: 2 }, "waits in memory for worker w1, with 2 before it"),
         (Place::Disk { first: 3, last: 8 }, "waits on disk for worker w1, with all events from 3 to 8"),
         (
             Place::PerhapsDisk { first: 3, last: 8 },

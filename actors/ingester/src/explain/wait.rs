@@ -9,7 +9,7 @@ use super::{Snapshot, queue_of, shown};
 use crate::{
     edge::redis::assigned_key,
     ingester::SOURCES_TIMEOUT,
-    work::{SenderState, WaitCondition},
+    sender_state::{SenderState, WaitCondition},
 };
 
 /// Age of a wait from which it is told. A scan that goes on waits for frames and events all the time.

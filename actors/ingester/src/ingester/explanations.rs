@@ -12,7 +12,7 @@ use super::{Ingester, stage::Stage};
 use crate::{
     explain::{Counts, Names, Question, Record, Snapshot, StreamState},
     messages::LocateEvent,
-    work::SenderState,
+    sender_state::SenderState,
 };
 
 /// Longest wait for Work, whose bursts are short. A console answers within two seconds.

@@ -17,7 +17,6 @@ use crate::{
         dump::DumpCommand,
         egress::{Egress, PeerState},
         jobs::JobCommand,
-        redis::LastEntry,
     },
     explain::History,
     mapping::Mappings,
@@ -53,7 +52,7 @@ pub(crate) struct Handles {
     pub(crate) history: Durable<History>,
     pub(crate) locate: Recipient<LocateEvent>,
     /// Last entry of the current mapping's assignments.
-    pub(crate) last_entry: LastEntry,
+    pub(crate) last_entry: crate::edge::redis::LastEntry,
     /// Number of the last mapping whose scan was interrupted.
     pub(crate) interrupted: DurableView<u64>,
     pub(crate) egress: Egress,

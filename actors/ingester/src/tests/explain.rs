@@ -72,7 +72,8 @@ fn a_mapping_waits_for_its_start_then_for_events_and_ends_whole() {
             worker.event().await;
         }
         let sent =
-            item(&fixture, mapping, |item| item.text.contains("4 of 4 assigned events are sent")).await;
+            item(&fixture, mapping, |item| item.text.contains("4 of 4 assigned events are queued or sent"))
+                .await;
         assert_eq!(sent.name, format!("ingester/toys/{mapping}"));
         let sent =
             item(&fixture, format!("toys/{mapping}#2"), |item| item.text.starts_with("was sent")).await;
@@ -115,7 +116,7 @@ fn a_worker_that_takes_nothing_and_its_events_are_named() {
         assert_eq!((on_disk.progress, kind(&on_disk)), (Progress::Waits, "worker_queue"), "{on_disk:?}");
         assert_eq!(path(&on_disk), "ingester/toys/egress");
         let memory = item(&fixture, format!("{mapping}#1"), |_| true).await;
-        assert_eq!(memory.text, "waits in memory for worker gone, behind 1 others");
+        assert_eq!(memory.text, "waits in memory for worker gone, with 1 before it");
         assert_eq!(memory.causes[0].text, "worker gone is not connected");
         let away = item(&fixture, mapping, |item| item.text.contains("not connected")).await;
         assert_eq!((away.progress, path(&away)), (Progress::Waits, "ingester/toys/egress"));
@@ -132,10 +133,7 @@ fn a_worker_that_takes_nothing_and_its_events_are_named() {
         let event = item(&fixture, format!("{mapping}#{refused}"), |_| true).await;
         assert_eq!((&*event.text, kind(&event)), ("waits for room in the queue of gone", "queue_full"));
         let event = item(&fixture, format!("{mapping}#{}", refused + 2), |_| true).await;
-        assert!(
-            event.text.starts_with("is assigned to gone and is sent after 1 others: event "),
-            "{event:?}"
-        );
+        assert!(event.text.starts_with("is assigned to gone and has 1 before it: event "), "{event:?}");
     });
 }
 
@@ -151,7 +149,7 @@ fn gaps_and_events_of_nobody_are_told() {
         }
         let frame = item(&fixture, mapping, |item| kind(item) == "waits_for_frame").await;
         assert!(frame.text.starts_with("event 3 waits for a frame of stream a"), "{frame:?}");
-        let missing = "stream a has sent 3 items; 2 frames are missing in its numbers, in 1 gaps";
+        let missing = "stream a has sent 3 items; 2 frames are missing in its numbers (gaps: 1)";
         assert_eq!((frame.causes[0].routine, &*frame.causes[0].evidence[0]), (false, missing));
         let of = |event: u64| format!("{mapping}#{event}");
         let event = item(&fixture, of(3), |item| kind(item) == "waits_for_frame").await;
@@ -165,13 +163,13 @@ fn gaps_and_events_of_nobody_are_told() {
         assert_eq!(event.text, "is assigned to no worker: its frames are dropped once they arrive");
         let event = item(&fixture, of(5), |_| true).await;
         assert!(
-            event.text.starts_with("is assigned to v, w and is sent after 2 others: event 3 waits "),
+            event.text.starts_with("is assigned to v, w and has 2 before it: event 3 waits "),
             "{event:?}"
         );
         fixture.finish(mapping).await;
         let ended = item(&fixture, mapping, |item| item.progress == Progress::Ended).await;
         let text = format!(
-            "ended with gaps, finished by the controller: 3 of 6 assigned events are sent; {missing}"
+            "ended with gaps, finished by the controller: 3 of 6 assigned events were sent; {missing}"
         );
         assert_eq!(ended.text, text);
         let event = item(&fixture, of(3), |_| true).await;
@@ -192,7 +190,7 @@ fn an_interrupted_mapping_has_its_reason_also_after_the_next_one_began() {
         let interrupted = item(&fixture, mapping, |item| kind(item) == "interrupted_scan").await;
         let text = "was interrupted, since assign ended: ";
         assert!(interrupted.text.starts_with(text), "{interrupted:?}");
-        assert!(interrupted.text.contains("1 of 1 assigned events are sent"), "{interrupted:?}");
+        assert!(interrupted.text.contains("1 of 1 assigned events were sent, "), "{interrupted:?}");
         let event = item(&fixture, format!("{mapping}#0"), |_| true).await;
         assert!(event.text.starts_with("is no longer known: the scan was interrupted"), "{event:?}");
         fixture.begin(&["a"]).await;

@@ -21,6 +21,7 @@ use crate::{
     header::{HeaderWriter, Part},
     item::Item,
     mapping::Mapping,
+    sender_state::WaitCondition,
 };
 
 /// Events of one burst, about as many small ones as arrive with one read. Each worker's messages
@@ -60,21 +61,6 @@ pub(super) struct EventSender {
     /// Messages that their workers' queues refused.
     pub(super) held: VecDeque<(WorkerName, Arc<Message>)>,
     sent: Sent,
-}
-
-/// Condition that the next burst waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WaitCondition {
-    /// The start of the dump, or another task of the arbiter.
-    Yield,
-    /// Assigned events.
-    Events,
-    /// Items of the stream at this position.
-    Items(usize),
-    /// Room in a worker's queue.
-    Room,
-    /// Room for the next event of the dump.
-    Dump,
 }
 
 /// Reason why a burst ended.
