@@ -76,6 +76,7 @@ impl Snapshot {
         let sent = format!("{} are queued or sent", counts.of_assigned());
         let mut evidence = vec![self.slowest()];
         evidence.extend(counts.facts());
+        evidence.extend(self.record.dump_text());
         if mapping.finished {
             return self.record.mapping_item(&self.names);
         } else if let Some(reason) = interrupted {

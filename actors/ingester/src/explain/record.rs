@@ -198,7 +198,7 @@ impl Record {
         Item { text, evidence, ..self.item(names, "event", &format!("#{event}")) }
     }
 
-    fn dump_text(&self) -> Option<String> {
+    pub(super) fn dump_text(&self) -> Option<String> {
         self.mapping.dump.as_ref().map(|dump| format!("dump file {}", sanitize(dump)))
     }
 

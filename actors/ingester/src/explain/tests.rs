@@ -135,7 +135,7 @@ fn a_mapping_that_waits_for_a_start_or_a_frame_has_the_stream_and_its_address() 
     let item = state.mapping_item();
     let text = "event 5 waits for a frame of stream eiger from tcp://det:9999; 5 of 10 assigned events are queued or sent";
     assert_eq!(outline(&item), (Progress::Waits, "scan/stream_0", vec!["waits_for_frame"], true, text));
-    assert_eq!(item.since_ms, Some(80_000));
+    assert_eq!((item.since_ms, item.causes[0].since_ms), (Some(80_000), Some(80_000)));
     let help =
         "check that stream eiger from tcp://det:9999 sends; orchestrator ingester status shows its items";
     assert_eq!(item.causes[0].help, help);
@@ -251,11 +251,13 @@ fn an_ended_mapping_has_its_counts_reason_dump_and_job() {
 #[test]
 fn a_running_mapping_that_was_interrupted_needs_a_new_one() {
     let mut state = snapshot(sender(WaitCondition::Yield, 0));
+    state.record.mapping.dump = Some("/data/b.cbors".to_owned());
     state.record.interrupted = Some("stream_0 ended: panicked".to_owned());
     let item = state.mapping_item();
     let text = "was interrupted, since stream_0 ended: panicked: 5 of 10 assigned events were sent, the others are not";
     assert_eq!(outline(&item), (Progress::Ended, "scan/work", vec!["interrupted_scan"], false, text));
     assert_eq!(item.causes[0].help, "set a new mapping at the controller");
+    assert!(item.evidence.contains(&"dump file /data/b.cbors".to_owned()), "{item:?}");
     let item = state.event_item(3);
     assert!(
         item.text.starts_with("is no longer known: the scan was interrupted, since stream_0 ended: panicked")

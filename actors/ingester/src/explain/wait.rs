@@ -38,6 +38,7 @@ impl Snapshot {
             _ => return None,
         };
         item.since_ms = Some(self.record.at_ms.saturating_sub(millis(sender.waited)));
+        item.causes.iter_mut().for_each(|cause| cause.since_ms = item.since_ms);
         Some(item)
     }
 
