@@ -69,6 +69,11 @@ fn a_mapping_that_ended_whole_is_one_job() {
     eventually("the job", || workers.taken().contains_key(&uuid(1)));
     assert_eq!(workers.taken()[&uuid(1)], ["eiger-ingester  3"]);
     eventually("its end to be recorded", || env.metric("jobs", "open_jobs") == 0);
+    let why = env.base.cli(&["why", "--json", &uuid(1)]).1;
+    let told: serde_json::Value = serde_json::from_str(&why).expect("JSON");
+    let text = "ended whole, finished by the controller: 3 of 3 assigned events were sent";
+    assert_eq!(told["found"][0]["text"], text, "{why}");
+    assert_eq!(told["found"][0]["continues_as"], json!([format!("queue/{}", uuid(1))]));
     let progress = || {
         ["scan/assign mapping_assigned", "scan/work mapping_sent", "scan/work events"].map(|metric| {
             let (path, name) = metric.split_once(' ').expect("path and name");

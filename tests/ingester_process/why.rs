@@ -75,6 +75,21 @@ fn a_worker_that_reads_nothing_is_named_with_its_bytes() {
         cause.help.ends_with("start worker slow, then begin the scan again, with a new mapping"),
         "{cause:?}"
     );
+    // The endpoint adds the cause to the mapping, once.
+    let item = |name: &str| env.base.cli(&["why", name]).1;
+    let mapping = item(MAPPING);
+    let head = format!(
+        "mapping ingester/eiger-ingester/{MAPPING}: all assigned events are queued, and worker slow "
+    );
+    assert!(mapping.starts_with(&head), "{mapping}");
+    assert!(
+        mapping.contains("  1. ingester/eiger-ingester/egress: worker slow is not connected: "),
+        "{mapping}"
+    );
+    assert!(!mapping.contains("  2. "), "{mapping}");
+    let event = item(&format!("ingester/eiger-ingester/{MAPPING}#{FRAMES}"));
+    assert!(event.contains(" on disk for worker slow, "), "{event}");
+    assert!(event.contains("  1. ingester/eiger-ingester/egress: worker slow is not connected\n"), "{event}");
     let mut slow = ZmtpPeer::connect(env.port, "DEALER", "slow").expect("the ingester listens");
     let cause = env.base.first_cause("ingester", "worker slow reads nothing: ");
     assert_eq!(cause.path, "ingester/eiger-ingester/egress");

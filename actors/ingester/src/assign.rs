@@ -11,7 +11,7 @@ use orchestrator_supervise::{
 
 use crate::{
     assignment::{Assignment, Reader},
-    edge::redis::{RedisTarget, follow_assigned},
+    edge::redis::{LastEntry, RedisTarget, follow_assigned},
     mapping::{Mapping, Mappings},
     messages::{EntriesRead, EventsAssigned, InvalidEntry, StreamsAssigned},
     stream_queue::StreamQueues,
@@ -38,7 +38,7 @@ metrics! {
 pub(crate) struct Assign {
     streams: StreamQueues,
     mappings: DurableView<Mappings>,
-    redis: RedisTarget,
+    redis: (RedisTarget, LastEntry),
     work: Recipient<EventsAssigned>,
     processes: Arc<[ClassEvents]>,
     /// None if the mapping uses no stream of this ingester.
@@ -50,7 +50,7 @@ impl Assign {
     pub(crate) fn new(
         streams: StreamQueues,
         mappings: DurableView<Mappings>,
-        redis: RedisTarget,
+        redis: (RedisTarget, LastEntry),
         work: Recipient<EventsAssigned>,
         processes: Arc<[ClassEvents]>,
         vitals: &Vitals,
@@ -70,8 +70,9 @@ impl Assign {
 impl Child for Assign {
     fn started(&mut self, cx: &mut ChildCx<'_, Self>) {
         self.metrics.of_mapping.set(0);
+        self.redis.1.clear();
         let mapping = self.mappings.get().current;
-        let link = cx.vitals().link("redis", self.redis.endpoint());
+        let link = cx.vitals().link("redis", self.redis.0.endpoint());
         let Some(uuid) = mapping.uuid.filter(|_| !mapping.active.is_empty()) else { return link.idle() };
         let streams = mapping.active.iter().map(|stream| self.streams[*stream].name.clone()).collect();
         self.reader = Some(Reader::new(streams));

@@ -4,7 +4,7 @@
 
 mod controller_requests;
 mod controller_state;
-mod explain;
+mod explanations;
 mod handles;
 mod no_mapping;
 mod stage;
@@ -23,7 +23,9 @@ use orchestrator_text::sanitize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-pub(crate) use self::{controller_requests::ControllerRequests, handles::Handles};
+pub(crate) use self::{
+    controller_requests::ControllerRequests, handles::Handles, updates_in_progress::SOURCES_TIMEOUT,
+};
 use self::{
     controller_state::ControllerState,
     stage::{Batch, Stage},

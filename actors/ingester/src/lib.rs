@@ -47,6 +47,7 @@ mod config;
 mod drop_in;
 mod edge;
 mod error;
+mod explain;
 mod header;
 mod ingester;
 mod ingester_state;
@@ -57,6 +58,8 @@ mod messages;
 mod on_finished;
 mod parameters;
 mod roster;
+mod scan_branch;
+mod sender_state;
 pub mod source;
 mod stream;
 mod stream_queue;
@@ -71,10 +74,10 @@ mod work;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use orchestrator_edge::SettingError;
-use orchestrator_exchange::{Exchange, HookEvents, JobQueue};
+use orchestrator_exchange::{Exchange, JobQueue};
 use orchestrator_supervise::{
-    ChildRef, ChildSpec, Durable, Factory, InboxSlot, Limits, Mailbox, MailboxSlot, OnRestart, Outbox,
-    Placement, Shutdown, Strategy, SupervisorSpec, inbox, mailbox,
+    ChildRef, ChildSpec, Durable, Factory, Limits, Outbox, Placement, Shutdown, Strategy, SupervisorSpec,
+    inbox, mailbox,
 };
 use uuid::Uuid;
 
@@ -86,20 +89,19 @@ pub use subsystem::Ingesters;
 
 use crate::{
     accept::Accept,
-    assign::{Assign, ClassEvents},
     edge::{
         dump::Dump,
         egress::{self, Egress, EgressLimits},
         jobs::{self, JobCommand},
         redis::{self, Position, RedisTarget},
     },
+    explain::History,
     ingester::{ControllerRequests, Handles, Identity, Ingester},
     ingester_state::BuildMeta,
     mapping::Mappings,
-    messages::MappingFinished,
+    scan_branch::ScanBranch,
     source::Registry,
-    stream::StreamSpec,
-    streams::{STOP_TIMEOUT, StreamSource, Streams},
+    streams::Streams,
     work::{Work, WorkContext},
 };
 
@@ -202,7 +204,8 @@ fn branch(
     let (work, work_slot) = mailbox::<Work>(MAILBOX_CAPACITY);
     let (finished_outboxes, finished_slots): (Vec<_>, Vec<_>) =
         queues.iter().map(|_| inbox(FINISHED_MAX)).unzip();
-    let position = Position::default();
+    let (position, last_entry) = (Position::default(), crate::edge::redis::LastEntry::default());
+    let history = Durable::new("ended_mappings", History::default());
     let reports = (egress.clone(), mappings.view());
     let redis =
         redis::factory(target.clone(), commands_slot, ingester.recipient(), position.clone(), reports);
@@ -224,6 +227,10 @@ fn branch(
         redis: commands,
         dump: dump.outbox().clone(),
         jobs: jobs.clone(),
+        on_finished: config.on_finished.clone(),
+        history: history.clone(),
+        locate: work.recipient(),
+        last_entry: last_entry.clone(),
         interrupted: interrupted.view(),
         egress: egress.clone(),
         scan: scan_child.clone(),
@@ -239,6 +246,7 @@ fn branch(
     let accept_factory = Factory::actor(accept_slot, move |cx| Ok(Accept::new(seen.clone(), &cx.vitals)));
     let scan = ScanBranch {
         target: target.clone(),
+        last_entry,
         context: WorkContext {
             streams: queues,
             mappings: mappings.view(),
@@ -264,6 +272,7 @@ fn branch(
         .attach(Ingester::verbs().console(&ingester))
         .durable(&mappings)
         .durable(&requests)
+        .durable(&history)
         .sends_to(&scan_child)
         .sends_to(&redis_child)
         .sends_to(dump.outbox());
@@ -302,85 +311,6 @@ fn jobs(
     let (commands, slot) = inbox(JOB_COMMANDS_MAX);
     let factory = jobs::factory(&config.name(), process, on_finished.clone(), queue.clone(), &slot);
     Ok(Some((commands, ChildSpec::worker("jobs", factory).waits_for(&queue.offered))))
-}
-
-/// Parameters for building the children that restart with each mapping.
-struct ScanBranch {
-    target: RedisTarget,
-    context: WorkContext,
-    ingester: Mailbox<Ingester>,
-    work: Mailbox<Work>,
-    work_slot: MailboxSlot<Work>,
-    makes: Vec<StreamSource>,
-    processes: Arc<[ClassEvents]>,
-    finished_slots: Vec<InboxSlot<MappingFinished>>,
-    hook_events: HookEvents,
-}
-
-impl ScanBranch {
-    fn spec(self) -> SupervisorSpec {
-        let Self {
-            target,
-            context,
-            ingester,
-            work,
-            work_slot,
-            makes,
-            processes,
-            finished_slots,
-            hook_events,
-        } = self;
-        let (_, assign_slot) = mailbox::<Assign>(1);
-        let (streams, mappings) = (context.streams.clone(), context.mappings.clone());
-        let dump = context.dump.outbox().clone();
-        let (begun, sent, interrupted) =
-            (context.begun.clone(), context.sent.clone(), context.interrupted.clone());
-        let (queues, followed, assigned) = (streams.clone(), mappings.clone(), work.recipient());
-        let classes = processes.clone();
-        let assign = Factory::actor(assign_slot, move |cx| {
-            let (target, assigned) = (target.clone(), assigned.clone());
-            let processes = classes.clone();
-            Ok(Assign::new(queues.clone(), followed.clone(), target, assigned, processes, &cx.vitals))
-        });
-        let work_factory = Factory::actor(work_slot, move |cx| Ok(Work::new(context.clone(), cx)));
-        let work_child =
-            scan_child("work", work_factory).durable(&begun).durable(&sent).durable(&interrupted);
-        let classes = processes.iter().map(|class| &class.process);
-        let assign = classes.fold(scan_child("assign", assign).sends_to(&work), ChildSpec::sends_to);
-        let mut tree = SupervisorSpec::new(Strategy::OneForAll)
-            .child(work_child.sends_to(&ingester).sends_to(&dump))
-            .child(assign);
-        for (position, (source, finished)) in makes.into_iter().zip(finished_slots).enumerate() {
-            let StreamSource { config, make, child: source } = source;
-            let spec = StreamSpec {
-                streams: streams.clone(),
-                position,
-                mappings: mappings.clone(),
-                finished,
-                work: work.recipient(),
-                ingester: ingester.recipient(),
-                make,
-                options: config.source_options(),
-                endpoint: config.endpoint(),
-                expect_every: config.expect_every,
-                hook_events: hook_events.clone(),
-            };
-            let child = scan_child(format!("stream_{position}"), spec.factory())
-                .label(config.name)
-                .placement(Placement::Dedicated)
-                .sends_to(&work)
-                .sends_to(&ingester)
-                .waits_for(&source);
-            tree = tree.child(child);
-        }
-        tree
-    }
-}
-
-/// A child of a scan. Its mailbox is purged at a restart: pending messages belong to the former
-/// mapping.
-fn scan_child(id: impl Into<String>, factory: Factory) -> ChildSpec {
-    ChildSpec::worker(id, factory).on_restart(OnRestart::Purge).shutdown(Shutdown::After(STOP_TIMEOUT))
 }
 
 /// Reads the build's metadata. None if the file is missing or incomplete, as in the original.

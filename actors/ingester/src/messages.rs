@@ -7,7 +7,7 @@ use orchestrator_edge::PeerError;
 use orchestrator_supervise::{Message, Reply};
 use uuid::Uuid;
 
-use crate::{assignment::Assignment, roster::Roster, updates::ControllerUpdate};
+use crate::{assignment::Assignment, roster::Roster, sender_state::SenderState, updates::ControllerUpdate};
 
 /// Ping of a worker (CONTRACT IP02), from its connection to Accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +78,15 @@ pub(crate) struct MappingFinished {
 
 impl Message for MappingFinished {
     type Result = ();
+}
+
+/// Question of an operator about the next event and perhaps another one, from Ingester to Work. It is
+/// answered between two bursts; None if this incarnation sends nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LocateEvent(pub Option<u64>);
+
+impl Message for LocateEvent {
+    type Result = Option<SenderState>;
 }
 
 /// Entries of a mapping's `assigned` stream, in order, from their reader to Assign. The answer

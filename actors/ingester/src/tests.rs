@@ -2,6 +2,7 @@
 
 mod captures;
 mod egress;
+mod explain;
 mod protocols;
 mod scan;
 pub(crate) mod sources;

@@ -6,6 +6,7 @@
 
 mod active_stream;
 mod context;
+mod locate;
 mod sender;
 
 use orchestrator_supervise::{Child, ChildCx, Handle, Handled, StartCx, StopToken, Vitals};
@@ -13,12 +14,13 @@ use orchestrator_supervise::{Child, ChildCx, Handle, Handled, StartCx, StopToken
 pub(crate) use self::context::WorkContext;
 use self::{
     context::WorkMetrics,
-    sender::{EventSender, Pause, WaitCondition},
+    sender::{EventSender, Pause},
 };
 use crate::{
     edge::dump::DumpCommand,
     mapping::Mapping,
-    messages::{EventsAssigned, ItemsIngested, MappingFinished, ScanStarted},
+    messages::{EventsAssigned, ItemsIngested, LocateEvent, MappingFinished, ScanStarted},
+    sender_state::{SenderState, WaitCondition},
 };
 
 /// Sends events.
@@ -148,5 +150,15 @@ impl Handle<MappingFinished> for Work {
             sender.finish(finished.mapping);
         }
         Handled::done()
+    }
+}
+
+impl Handle<LocateEvent> for Work {
+    fn handle(
+        &mut self,
+        LocateEvent(event): LocateEvent,
+        _cx: &mut ChildCx<'_, Self>,
+    ) -> Handled<Self, Option<SenderState>> {
+        Handled::now(self.sender.as_ref().map(|sender| sender.state(event)))
     }
 }

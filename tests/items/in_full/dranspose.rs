@@ -28,43 +28,25 @@ fn a_mapping_is_followed_from_its_start_to_its_end() {
     let scan = deployment.post_mapping(&Map::default().with_stream("eiger", turns));
     let all = series("explained", EVENTS, IMAGE);
     let uuid = scan.uuid.clone();
-    let begins = [
-        "mapping ingester/",
-        "in progress",
-        "assigned events wait for frames or workers",
-        "next chance: unknown",
-    ];
-    asks(&env, "a mapping waits for frames", &uuid, 0, &begins);
+    let begins =
+        ["waits for the start message of stream eiger", "next chance: unknown, as soon as stream eiger"];
+    asks(&env, "a mapping waits for a stream", &uuid, 0, &begins);
     source.send(&all[..3]);
     deployment.wait_for_events(&scan, 4);
-    asks(&env, "an event is sent", &format!("{uuid}#1"), 0, &["sent to its workers"]);
+    asks(&env, "an event is sent", &format!("{uuid}#1"), 0, &["#1: was sent"]);
     deployment.signal_worker("w2", Signal::STOP);
     source.start_send(&all[3..]);
-    let stopped = [
-        "worker w2 reads nothing: ",
-        "worker w2 has not taken ",
-        "do: orchestrator ingester status; restart worker w2",
-    ];
+    let queued = ["for worker w2", "do: orchestrator ingester status; restart worker w2"];
+    asks(&env, "an event waits in the queue of a worker", &format!("{uuid}#{EVENTS}"), 1, &queued);
+    let stopped = ["worker w2 reads nothing: ", "do: orchestrator ingester status; restart worker w2"];
     asks(&env, "a worker of a mapping takes nothing", &uuid, 1, &stopped);
-    let queued = ["in the queues of its workers, or sent", "worker w2 has not taken "];
-    asks(&env, "an event is in the queue of a worker", &format!("{uuid}#{EVENTS}"), 0, &queued);
     deployment.signal_worker("w2", Signal::CONT);
     source.wait_sent();
-    asks(
-        &env,
-        "a mapping is finished",
-        &uuid[..13],
-        0,
-        &["finished by the controller", "62 of 62 assigned events"],
-    );
-    asks(
-        &env,
-        "an event of a finished mapping was assigned to nobody",
-        &format!("{uuid}#99"),
-        0,
-        &["assigned to nobody"],
-    );
-    let unknown =
-        ["nothing is known of 00000000-0000-4000-8000-000000000000", "searched the last 1 mappings"];
+    let whole = ["ended whole, finished by the controller: 62 of 62 assigned events were sent"];
+    asks(&env, "a mapping ended whole", &uuid[..13], 0, &whole);
+    let unknown = [
+        "nothing is known of 00000000-0000-4000-8000-000000000000",
+        "the last mappings of ingester eiger-ingester",
+    ];
     asks(&env, "no ingester knows the mapping", "00000000-0000-4000-8000-000000000000", 2, &unknown);
 }

@@ -16,6 +16,7 @@ mod idle_worker;
 mod kernel_queue;
 mod limits;
 mod listener;
+mod locate;
 mod message;
 mod metrics_exporter;
 mod peer_state;
@@ -47,9 +48,11 @@ pub(crate) use spill::spill_factory;
 use self::peers::{OfferOutcome, Peers};
 pub(crate) use self::{
     limits::EgressLimits,
+    locate::Place,
     message::Message,
     peer_state::PeerState,
     progress::{FinishedEvent, ReportsRead},
+    slow_worker::WorkerCause,
 };
 use crate::assignment::Assignment;
 

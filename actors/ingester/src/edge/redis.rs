@@ -18,8 +18,9 @@ mod updates;
 
 use orchestrator_supervise::{DurableView, Factory, Fault, InboxSlot, Recipient, StartCx};
 
-pub(crate) use self::{assigned::follow as follow_assigned, log::child as log_child};
 pub(crate) use self::{
+    assigned::{LastEntry, assigned_key, follow as follow_assigned},
+    log::child as log_child,
     target::RedisTarget,
     updates::{KEY as UPDATES_KEY, Position},
 };

@@ -18,9 +18,10 @@ use crate::{
         egress::{Egress, PeerState},
         jobs::JobCommand,
     },
+    explain::History,
     mapping::Mappings,
-    messages::{MappingFinished, RedisAction, RedisCommand},
-    on_finished::FinishedMapping,
+    messages::{LocateEvent, MappingFinished, RedisAction, RedisCommand},
+    on_finished::{FinishedMapping, OnFinished},
     stream_queue::StreamQueues,
     verbs::WorkerRow,
 };
@@ -45,6 +46,13 @@ pub(crate) struct Handles {
     pub(crate) dump: Outbox<DumpCommand>,
     /// Records of mappings that become jobs of the queue, if any do.
     pub(crate) jobs: Option<Outbox<JobCommand>>,
+    /// Job of each of them.
+    pub(crate) on_finished: Option<OnFinished>,
+    /// Counts of former mappings, for operators.
+    pub(crate) history: Durable<History>,
+    pub(crate) locate: Recipient<LocateEvent>,
+    /// Last entry of the current mapping's assignments.
+    pub(crate) last_entry: crate::edge::redis::LastEntry,
     /// Number of the last mapping whose scan was interrupted.
     pub(crate) interrupted: DurableView<u64>,
     pub(crate) egress: Egress,
@@ -115,17 +123,22 @@ impl Handles {
     /// Records the end of the current mapping, if it may become a job.
     async fn record_end(&self) {
         let Some(jobs) = &self.jobs else { return };
-        let current = self.mappings.lock().current.clone();
-        let Some(uuid) = current.uuid else { return };
-        let mapping = FinishedMapping {
-            uuid,
-            dump: current.dump,
-            events: self.sent.get().saturating_sub(current.sent_before),
-            is_whole: self.interrupted.get() != current.number,
-        };
+        let Some(mapping) = self.finished_mapping() else { return };
+        let uuid = mapping.uuid;
         if let Err(error) = jobs.ask(|reply| JobCommand::End(mapping, reply), FINISH_TIMEOUT).await {
             tracing::warn!(%uuid, %error, "the end of a mapping is not recorded yet");
         }
+    }
+
+    /// The current mapping, as if it ended now.
+    pub(super) fn finished_mapping(&self) -> Option<FinishedMapping> {
+        let current = self.mappings.lock().current.clone();
+        Some(FinishedMapping {
+            uuid: current.uuid?,
+            dump: current.dump,
+            events: self.sent.get().saturating_sub(current.sent_before),
+            is_whole: self.interrupted.get() != current.number,
+        })
     }
 
     /// State of each known worker, by name.

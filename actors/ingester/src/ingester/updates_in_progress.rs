@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use orchestrator_observe::now_ms;
 use orchestrator_supervise::{ChildCx, Fault};
 use uuid::Uuid;
 
@@ -20,7 +21,7 @@ const SCAN_START_TIMEOUT: Duration = Duration::from_secs(10);
 const SCAN_REQUESTS_MAX: u32 = 3;
 /// Longest wait of a mapping for its sources: a Python class starts its generator first. The controller gives
 /// up after 10 s (CONTRACT IO06).
-const SOURCES_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const SOURCES_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Ingester {
     /// Starts handling the next update, unless one is in progress.
@@ -73,8 +74,11 @@ impl Ingester {
         tracing::info!(%uuid, streams = ?active, dump, "a mapping begins");
         let awaited = active.iter().copied().collect();
         let sent = self.handles.sent.get();
+        self.record_ended();
         let number =
             self.handles.mappings.update(|mappings| mappings.begin(uuid, (active, shared), dump, sent));
+        let before = self.counts(self.scan().as_ref());
+        self.handles.history.update(|history| (history.began_ms, history.before) = (now_ms(), before));
         let starting = MappingStart { uuid, number, requests: 0, scan_started: false, awaited, finish };
         self.stage = Stage::Starting(starting);
         self.request_scan(number, cx);
@@ -149,6 +153,9 @@ impl Ingester {
         cx.spawn(async move { controller.finish(uuid, &handles).await }, |ingester, controller, cx| {
             ingester.controller = controller;
             ingester.stage = Stage::Idle;
+            if ingester.handles.mappings.lock().current.finished {
+                ingester.record_ended();
+            }
             ingester.process_next(cx);
         });
     }

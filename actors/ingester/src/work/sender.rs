@@ -21,6 +21,7 @@ use crate::{
     header::{HeaderWriter, Part},
     item::Item,
     mapping::Mapping,
+    sender_state::WaitCondition,
 };
 
 /// Events of one burst, about as many small ones as arrive with one read. Each worker's messages
@@ -30,49 +31,36 @@ const BURST_EVENTS: u64 = 256;
 const BURST_BYTES: usize = 512 << 10;
 
 /// Chunks of assigned events that may wait.
-const CHUNKS_MAX: usize = 64;
+pub(super) const CHUNKS_MAX: usize = 64;
 
 /// Sends the events of one mapping.
 pub(super) struct EventSender {
     context: WorkContext,
-    mapping: Mapping,
+    pub(super) mapping: Mapping,
     counts: WorkMetrics,
     headers: HeaderWriter,
     /// The active streams.
     active: Vec<ActiveStream>,
     /// The next events.
-    assignments: vec::IntoIter<Assignment>,
+    pub(super) assignments: vec::IntoIter<Assignment>,
     /// The chunks after them.
-    ahead: VecDeque<Vec<Assignment>>,
+    pub(super) ahead: VecDeque<Vec<Assignment>>,
+    /// Number of the last assigned event.
+    pub(super) last_assigned: Option<u64>,
     /// Pending replies, sent when there is room for more events.
     full: Vec<Reply<()>>,
     /// At least one event was sent.
     begun: bool,
     /// No further event is sent.
     finished: bool,
-    condition: (WaitCondition, Instant),
+    pub(super) condition: (WaitCondition, Instant),
     /// Items of the next event received so far.
     gathered: Vec<Item>,
     /// Time of the next event, once it was passed to the dump.
     dumped: Option<Timestamp>,
     /// Messages that their workers' queues refused.
-    held: VecDeque<(WorkerName, Arc<Message>)>,
+    pub(super) held: VecDeque<(WorkerName, Arc<Message>)>,
     sent: Sent,
-}
-
-/// Condition that the next burst waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WaitCondition {
-    /// The start of the dump, or another task of the arbiter.
-    Yield,
-    /// Assigned events.
-    Events,
-    /// Items of the stream at this position.
-    Items(usize),
-    /// Room in a worker's queue.
-    Room,
-    /// Room for the next event of the dump.
-    Dump,
 }
 
 /// Reason why a burst ended.
@@ -112,6 +100,7 @@ impl EventSender {
             active,
             assignments: Vec::new().into_iter(),
             ahead: VecDeque::new(),
+            last_assigned: None,
             full: Vec::new(),
             begun: false,
             finished,
@@ -126,6 +115,7 @@ impl EventSender {
     /// Queues events. Returns false if the sender must wait for the reply given to
     /// [`EventSender::reply_when_room`].
     pub(super) fn push_events(&mut self, events: Vec<Assignment>) -> bool {
+        self.last_assigned = events.last().map(|assignment| assignment.event).max(self.last_assigned);
         self.ahead.push_back(events);
         self.ahead.len() < CHUNKS_MAX
     }

@@ -6,11 +6,7 @@ use orchestrator_observe::metrics;
 use orchestrator_supervise::Vitals;
 use orchestrator_text::sanitize;
 
-use super::{
-    Egress, idle_worker,
-    peer_state::PeerState,
-    slow_worker::{self, WorkerCause},
-};
+use super::{Egress, peer_state::PeerState, slow_worker::WorkerCause};
 
 /// Label of a worker's metrics.
 const LABEL: &str = "worker";
@@ -72,9 +68,9 @@ impl MetricsExporter {
     }
 
     pub(super) fn refresh(&mut self, egress: &Egress) {
-        let (totals, resets, reports_read) = {
+        let (totals, resets) = {
             let peers = egress.lock();
-            (peers.totals(), peers.resets, peers.reports_read())
+            (peers.totals(), peers.resets)
         };
         self.metrics.queued_bytes.set(totals.queued_bytes);
         self.metrics.spilled_bytes.set(totals.spilled_bytes);
@@ -87,9 +83,7 @@ impl MetricsExporter {
             self.vitals.record_work();
         }
         self.events_sent = events_sent;
-        let read = reports_read.map(|read| (read, read.began.elapsed()));
-        let idle = || idle_worker::find(&states, read, egress.worker_idle());
-        match slow_worker::find(&states, egress.holds_senders()).or_else(idle) {
+        match egress.held_up(&states) {
             Some(WorkerCause { kind, text, evidence, help }) => {
                 self.vitals.set_blocker_with(kind, text, &evidence, help);
             }

@@ -36,7 +36,7 @@ pub(crate) struct PeerState {
 #[cfg(test)]
 impl PeerState {
     /// A connected worker that got events and has nothing left to take.
-    pub(super) fn example(worker: &str) -> Self {
+    pub(crate) fn example(worker: &str) -> Self {
         Self {
             worker: worker.into(),
             connected: true,

@@ -129,6 +129,11 @@ impl PeerQueue {
         self.front.len() + self.to_disk.len() + self.disk_messages
     }
 
+    /// Messages in memory, their number on disk, and the messages behind those, in this order.
+    pub(super) fn parts(&self) -> (&VecDeque<Entry>, usize, &VecDeque<Entry>) {
+        (&self.front, self.disk_messages, &self.to_disk)
+    }
+
     /// Memory in use, bytes.
     pub(super) fn memory(&self) -> usize {
         self.front_bytes + self.to_disk_bytes

@@ -14,12 +14,12 @@ const NAMES_MAX: usize = 3;
 const NAME_BYTES: usize = 64;
 
 /// Report of a worker that holds up a scan.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct WorkerCause {
-    pub(super) kind: &'static str,
-    pub(super) text: String,
-    pub(super) evidence: Vec<String>,
-    pub(super) help: String,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WorkerCause {
+    pub(crate) kind: &'static str,
+    pub(crate) text: String,
+    pub(crate) evidence: Vec<String>,
+    pub(crate) help: String,
 }
 
 /// Worker that has read nothing for the longest time. `holds_senders` tells whether all sending waits for a

@@ -3,8 +3,9 @@
 use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
 use orchestrator_edge::{LinkState, PeerError, RetryPolicy};
-use orchestrator_observe::{LinkReporter, Metric};
+use orchestrator_observe::{LinkReporter, Metric, now_ms};
 use orchestrator_supervise::{Recipient, Vitals};
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::{
@@ -26,22 +27,41 @@ const GROUP_BYTES: usize = 64 << 10;
 /// No time-out: Work may wait for frames as long as it takes.
 const DELIVERY_TIMEOUT: Duration = Duration::MAX;
 
+/// Last entry of the current mapping's assignments that was read. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LastEntry(Arc<Mutex<Option<(Id, u64)>>>);
+
+impl LastEntry {
+    pub(crate) fn clear(&self) {
+        *self.0.lock() = None;
+    }
+
+    /// Its id, and the time of its read in milliseconds since 1970.
+    pub(crate) fn get(&self) -> Option<(String, u64)> {
+        self.0.lock().map(|(id, at_ms)| (id.to_string(), at_ms))
+    }
+}
+
+/// Key of a mapping's assignments.
+pub(crate) fn assigned_key(mapping: Uuid) -> String {
+    format!("dranspose:assigned:{mapping}")
+}
+
 /// Delivers every entry of `mapping` to `assign`, in order and once, and reconnects after errors.
 /// An entry that cannot be read is skipped, counted by `skipped` and noted in `vitals`. Never
 /// returns.
 pub(crate) async fn follow(
-    target: &RedisTarget,
+    (target, last_entry): &(RedisTarget, LastEntry),
     mapping: Uuid,
     link: LinkReporter,
     (vitals, skipped): (Arc<Vitals>, Metric),
     assign: &Recipient<EntriesRead>,
 ) {
     let link = LinkState::of_link(link, RetryPolicy::REMOTE);
-    let key = format!("dranspose:assigned:{mapping}");
-    let mut reader = StreamReader::new(key, COUNT, BLOCK, &vitals, skipped);
+    let mut reader = StreamReader::new(assigned_key(mapping), COUNT, BLOCK, &vitals, skipped);
     let mut last = Id::default();
     loop {
-        let Err(error) = connection(target, &mut reader, &mut last, &link, assign).await;
+        let Err(error) = connection(target, &mut reader, (&mut last, last_entry), &link, assign).await;
         if !reader.reduced_request() {
             link.retry(&explained(error, target.endpoint())).await;
         }
@@ -51,7 +71,7 @@ pub(crate) async fn follow(
 async fn connection(
     target: &RedisTarget,
     reader: &mut StreamReader,
-    last: &mut Id,
+    (last, last_entry): (&mut Id, &LastEntry),
     link: &LinkState,
     assign: &Recipient<EntriesRead>,
 ) -> Result<Infallible, PeerError> {
@@ -78,6 +98,7 @@ async fn connection(
                 ids.push(id);
                 group.push(data);
             }
+            *last_entry.0.lock() = Some((newest, now_ms()));
             for InvalidEntry { at, entry, error } in deliver(group, assign).await {
                 let why = format!("{}: {}", truncated(&error), excerpt(b"data", &entry));
                 reader.skip(ids.get(at).copied(), &why);

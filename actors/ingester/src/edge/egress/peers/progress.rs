@@ -5,7 +5,10 @@ use std::time::Instant;
 use super::{Peer, Peers};
 use crate::{
     assignment::WorkerName,
-    edge::egress::progress::{FinishedEvent, ReportsRead},
+    edge::egress::{
+        locate::Place,
+        progress::{FinishedEvent, ReportsRead},
+    },
 };
 
 impl Peers {
@@ -33,6 +36,15 @@ impl Peers {
 
     pub(in crate::edge::egress) fn reports_read(&self) -> Option<ReportsRead> {
         self.reports_read
+    }
+
+    /// Place of `event` at each worker for which it, or a later one, was queued.
+    pub(in crate::edge::egress) fn locate(&self, event: u64) -> Vec<(WorkerName, Place)> {
+        let place = |peer: &Peer| {
+            let queued = peer.progress.queued.filter(|queued| *queued >= event)?;
+            Some((peer.name.clone(), peer.queue.locate(event, queued)))
+        };
+        self.map.values().filter_map(place).collect()
     }
 
     /// Number of the mapping, for [`Peers::record_finished`].
