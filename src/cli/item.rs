@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use orchestrator_observe::without_root;
-use orchestrator_subsystem::{Item, NextChance, Progress, WhyItem, text::time_of};
+use orchestrator_subsystem::{Item, NextChance, Progress, WhyItem, text::time_of_ms};
 
 use super::{
     exit_code::ExitCode,
@@ -53,9 +53,9 @@ fn render_item(item: &Item, now_ms: u64) -> String {
     let mut text = format!("{} {}: {}{since}\n", item.kind, item.name, item.text);
     text += &render_causes(&item.causes, now_ms);
     match &item.next {
-        Some(NextChance::At { at_ms }) => _ = writeln!(text, "  next chance: at {}", time(*at_ms)),
+        Some(NextChance::At { at_ms }) => _ = writeln!(text, "  next chance: at {}", time_of_ms(*at_ms)),
         Some(NextChance::NotBefore { at_ms }) => {
-            let _ = writeln!(text, "  next chance: not before {}", time(*at_ms));
+            let _ = writeln!(text, "  next chance: not before {}", time_of_ms(*at_ms));
         }
         Some(NextChance::Unknown { reason }) => {
             let _ = writeln!(text, "  next chance: unknown, {reason}");
@@ -66,8 +66,4 @@ fn render_item(item: &Item, now_ms: u64) -> String {
         let _ = writeln!(text, "  evidence: {fact}");
     }
     text
-}
-
-fn time(at_ms: u64) -> String {
-    time_of(i64::try_from(at_ms / 1000).unwrap_or(i64::MAX))
 }

@@ -1,5 +1,5 @@
-//! `GET /v1/why?item=..`: what is known of one item. The answers of all consoles, with the causes that hold
-//! up the children at which it waits.
+//! `GET /v1/why?item=..`: the answers of all consoles about one item, with the causes that hold up the
+//! children at which it waits.
 
 use futures_util::future::join_all;
 use hyper::StatusCode;
@@ -164,16 +164,7 @@ mod tests {
     use super::*;
 
     fn cause(path: &str, kind: &str, routine: bool) -> Cause {
-        Cause {
-            kind: kind.to_owned(),
-            path: path.to_owned(),
-            text: kind.to_owned(),
-            since_ms: None,
-            evidence: Vec::new(),
-            help: String::new(),
-            affects: Vec::new(),
-            routine,
-        }
+        Cause { routine, ..Cause::new(kind, path, kind.to_owned(), String::new()) }
     }
 
     fn idle() -> Factory {
@@ -228,16 +219,9 @@ mod tests {
     #[test]
     fn what_holds_up_everything_comes_before_what_is_usual_and_ends_at_an_unknown_time() {
         let item = |next| Item {
-            kind: "job".to_owned(),
-            name: "queue/a".to_owned(),
-            path: "o/queue".to_owned(),
-            progress: Progress::Waits,
-            text: String::new(),
-            since_ms: None,
             causes: vec![cause("o/queue", "order", true)],
             next: Some(next),
-            evidence: Vec::new(),
-            continues_as: Vec::new(),
+            ..Item::new("job", "queue/a".to_owned(), "o/queue", Progress::Waits, String::new())
         };
         let mut found = item(NextChance::At { at_ms: 1 });
         add_causes(&mut found, vec![cause("o/queue", "paused", false)]);

@@ -1,4 +1,4 @@
-//! Questions of the console about one row, and what an agent knows of it and of its rule. No I/O.
+//! Questions of the console about one row, and the answers of agents. No I/O.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(crate) struct RowQuestion {
     pub(crate) reply: mpsc::UnboundedSender<RuleView>,
 }
 
-/// What an agent knows. Times are in milliseconds since 1970.
+/// Knowledge of an agent. Times are in milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RuleView {
     /// The row, if this agent has claimed it.

@@ -122,9 +122,7 @@ impl Snapshot {
     }
 
     fn cause(&self, kind: &str, child: &str, text: String, help: String) -> Cause {
-        let (kind, path) = (kind.to_owned(), format!("{}/{child}", self.names.branch));
-        let (evidence, affects) = (Vec::new(), Vec::new());
-        Cause { kind, path, text, since_ms: None, evidence, help, affects, routine: false }
+        Cause::new(kind, &format!("{}/{child}", self.names.branch), text, help)
     }
 
     fn peer(&self, worker: &str) -> Option<&PeerState> {

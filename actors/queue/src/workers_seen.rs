@@ -1,4 +1,4 @@
-//! What the socket and the housekeeper see of the workers, for explanations of single jobs.
+//! Open connections of workers and their rate, for explanations of single jobs.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -31,7 +31,7 @@ pub struct Explained {
     /// Names that resemble an unknown one, at most [`NEAREST_MAX`], the most similar first.
     #[serde(default)]
     pub nearest: Vec<String>,
-    /// What was searched in, such as `12 runs of 3 fetchers`; empty if the name cannot be that of an item.
+    /// Places that were searched, such as `3 fetchers: a, b, c`; empty if the name cannot be that of an item.
     #[serde(default)]
     pub searched: String,
 }
@@ -45,17 +45,17 @@ pub struct Item {
     pub name: String,
     /// Path of the child that works on the item next, or has done so.
     pub path: String,
-    /// Whether it waits.
+    /// Progress.
     pub progress: Progress,
-    /// Where it is now, in one sentence.
+    /// Present place and state, in one sentence.
     pub text: String,
     /// Start of this state, milliseconds since 1970.
     #[serde(default)]
     pub since_ms: Option<u64>,
-    /// What it waits for, the most effective first.
+    /// Causes for which it waits, the most effective first.
     #[serde(default)]
     pub causes: Vec<Cause>,
-    /// When it is worked on; null once it has ended, and while that is done.
+    /// Time at which it is worked on; null once it has ended, and while it is worked on.
     #[serde(default)]
     pub next: Option<NextChance>,
     /// Facts, such as its past attempts.
@@ -67,7 +67,25 @@ pub struct Item {
     pub continues_as: Vec<String>,
 }
 
-/// Whether an item waits.
+impl Item {
+    /// Creates an item without causes and evidence.
+    pub fn new(kind: &str, name: String, path: &str, progress: Progress, text: String) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            name,
+            path: path.to_owned(),
+            progress,
+            text,
+            since_ms: None,
+            causes: Vec::new(),
+            next: None,
+            evidence: Vec::new(),
+            continues_as: Vec::new(),
+        }
+    }
+}
+
+/// Progress of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {
@@ -115,7 +133,7 @@ pub struct WhyItem {
     pub at_ms: u64,
     /// The item that was asked about.
     pub item: String,
-    /// What is known of it, by subsystem. Causes that hold up the children are among the items' causes.
+    /// Items of this name, by subsystem. Causes that hold up their children are among their causes.
     pub found: Vec<Item>,
     /// Full names that resemble it, if it is unknown.
     #[serde(default)]
@@ -130,13 +148,13 @@ pub struct WhyItem {
 pub struct Asked {
     /// Path of its child.
     pub path: String,
-    /// What it searched in.
+    /// Places that it searched.
     #[serde(default)]
     pub searched: String,
     /// Reason why it gave no answer.
     #[serde(default)]
     pub no_answer: Option<String>,
-    /// What holds up its subsystem, so that it may not have received the item.
+    /// Causes that hold up its subsystem, so that it may not have received the item.
     pub causes: Vec<Cause>,
 }
 

@@ -96,6 +96,11 @@ pub fn time_of(seconds: i64) -> String {
     Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
+/// Formats a time in milliseconds since 1970, without the fraction.
+pub fn time_of_ms(ms: u64) -> String {
+    time_of(i64::try_from(ms / 1_000).unwrap_or(i64::MAX))
+}
+
 /// Schema formats of the fields that are times, by name.
 fn times(schema: &Value) -> BTreeMap<String, String> {
     match schema {

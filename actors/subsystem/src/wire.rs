@@ -98,6 +98,22 @@ pub struct Cause {
     pub routine: bool,
 }
 
+impl Cause {
+    /// Creates a cause at the child at `path`, without evidence and without a start.
+    pub fn new(kind: &str, path: &str, text: String, help: String) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            path: path.to_owned(),
+            text,
+            since_ms: None,
+            evidence: Vec::new(),
+            help,
+            affects: Vec::new(),
+            routine: false,
+        }
+    }
+}
+
 /// Body of every error response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Error")]

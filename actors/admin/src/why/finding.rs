@@ -84,16 +84,7 @@ impl Finding {
 
 /// A cause at a child; path and help follow from the child.
 pub(crate) fn at(node: &NodeSnapshot, kind: &str, text: String, help: String) -> Cause {
-    Cause {
-        kind: kind.to_owned(),
-        path: node.path.clone(),
-        text,
-        since_ms: None,
-        evidence: Vec::new(),
-        help,
-        affects: Vec::new(),
-        routine: false,
-    }
+    Cause::new(kind, &node.path, text, help)
 }
 
 /// The child exceeded its restart intensity.

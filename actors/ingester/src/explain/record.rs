@@ -1,4 +1,4 @@
-//! What is kept of a mapping: its counts.
+//! Counts of a mapping, which are kept after its end.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -205,17 +205,8 @@ impl Record {
     /// Item of the mapping, or of an event with `suffix`, without text.
     pub(super) fn item(&self, names: &Names, kind: &str, suffix: &str) -> Item {
         let uuid = self.mapping.uuid.unwrap_or_default();
-        Item {
-            kind: kind.to_owned(),
-            name: format!("ingester/{}/{uuid}{suffix}", names.ingester),
-            path: format!("{}/scan/work", names.branch),
-            progress: Progress::Ended,
-            text: String::new(),
-            since_ms: Some(self.at_ms),
-            causes: Vec::new(),
-            next: None,
-            evidence: Vec::new(),
-            continues_as: Vec::new(),
-        }
+        let name = format!("ingester/{}/{uuid}{suffix}", names.ingester);
+        let path = format!("{}/scan/work", names.branch);
+        Item { since_ms: Some(self.at_ms), ..Item::new(kind, name, &path, Progress::Ended, String::new()) }
     }
 }

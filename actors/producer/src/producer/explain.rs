@@ -44,16 +44,9 @@ fn explained(name: &str, path: &str, status: &Status) -> Explained {
         }
     };
     let mut item = Item {
-        kind: "stencil".to_owned(),
-        name: format!("producer/{name}"),
-        path: path.to_owned(),
-        progress,
-        text,
         since_ms: Some(status.since_ms),
-        causes: Vec::new(),
-        next: None,
         evidence: vec![format!("phase {}", status.phase)],
-        continues_as: Vec::new(),
+        ..Item::new("stencil", format!("producer/{name}"), path, progress, text)
     };
     if progress == Progress::Waits {
         item.next = Some(match status.left_secs.filter(|_| is_pushed) {
@@ -63,15 +56,14 @@ fn explained(name: &str, path: &str, status: &Status) -> Explained {
             None => NextChance::Unknown { reason: "once the producer reaches it".to_owned() },
         });
         // What stops the TCN is no reason of its own while the stencil is pushed.
-        item.causes.extend(status.blocked_by.first().filter(|_| !is_pushed).map(|reason| Cause {
-            kind: "tcn".to_owned(),
-            path: path.to_owned(),
-            text: format!("TCN {} is not complete: {}", status.tcn.unwrap_or(0), sanitize(reason)),
-            since_ms: Some(status.since_ms),
-            evidence: status.blocked_by.iter().skip(1).map(sanitize).collect(),
-            help: "orchestrator producer status".to_owned(),
-            affects: Vec::new(),
-            routine: true,
+        item.causes.extend(status.blocked_by.first().filter(|_| !is_pushed).map(|reason| {
+            let text = format!("TCN {} is not complete: {}", status.tcn.unwrap_or(0), sanitize(reason));
+            Cause {
+                since_ms: Some(status.since_ms),
+                evidence: status.blocked_by.iter().skip(1).map(sanitize).collect(),
+                routine: true,
+                ..Cause::new("tcn", path, text, "orchestrator producer status".to_owned())
+            }
         }));
     }
     Explained { found: vec![item], ..Explained::default() }

@@ -99,18 +99,14 @@ fn dead_letter(id: &Sha1Git, letter: &DeadLetter) -> Item {
     let DeadLetter { times, last_at, reason, line } = letter;
     let mut item = item("dead letter", LETTERS, id, Progress::Waits, "a row with it was refused".to_owned());
     item.since_ms = u64::try_from(*last_at).ok().map(|at| at * 1_000);
+    let help = "correct the row, then orchestrator provenance import FILE".to_owned();
     item.causes.push(Cause {
-        kind: "refused".to_owned(),
-        path: LETTERS.to_owned(),
-        text: sanitize(reason),
         since_ms: item.since_ms,
         evidence: vec![
             format!("refused {times} times, the last time at {}", time_of(*last_at)),
             sanitize(line.to_string()),
         ],
-        help: "correct the row, then orchestrator provenance import FILE".to_owned(),
-        affects: Vec::new(),
-        routine: false,
+        ..Cause::new("refused", LETTERS, sanitize(reason), help)
     });
     item
 }
@@ -138,16 +134,5 @@ fn occurrence(first: &Occurrence) -> String {
 }
 
 fn item(kind: &str, path: &str, id: &Sha1Git, progress: Progress, text: String) -> Item {
-    Item {
-        kind: kind.to_owned(),
-        name: format!("provenance/{id}"),
-        path: path.to_owned(),
-        progress,
-        text,
-        since_ms: None,
-        causes: Vec::new(),
-        next: None,
-        evidence: Vec::new(),
-        continues_as: Vec::new(),
-    }
+    Item::new(kind, format!("provenance/{id}"), path, progress, text)
 }

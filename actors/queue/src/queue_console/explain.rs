@@ -24,7 +24,7 @@ impl Handle<Explain> for QueueConsole {
     }
 }
 
-/// What the store knows of a path.
+/// Answer of the store about a path.
 enum Found {
     Path(Box<State>),
     /// The path is unknown. Listed paths near it, and all fetchers.

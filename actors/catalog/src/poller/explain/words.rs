@@ -1,4 +1,4 @@
-//! What is known of a row, in words. No I/O.
+//! Explanation of a row in words. No I/O.
 
 use jiff::Timestamp;
 use orchestrator_catalog_rules::{
@@ -7,7 +7,7 @@ use orchestrator_catalog_rules::{
 use orchestrator_edge::shell_word;
 use orchestrator_exchange::JobId;
 use orchestrator_observe::without_root;
-use orchestrator_subsystem::{Item, NextChance, Progress, text::time_of, wire::Cause};
+use orchestrator_subsystem::{Item, NextChance, Progress, text::time_of_ms, wire::Cause};
 use orchestrator_text::sanitize;
 
 use crate::{
@@ -27,7 +27,7 @@ pub(super) struct Known<'a> {
     pub(super) view: RuleView,
     /// The row in the table, if the server has answered and there is one.
     pub(super) row: Option<Row>,
-    /// Whether it meets the rule's filter; None if that is not known.
+    /// True if it meets the rule's filter; None if that is not known.
     pub(super) is_candidate: Option<bool>,
     pub(super) now: Timestamp,
 }
@@ -45,18 +45,8 @@ impl Known<'_> {
     }
 
     fn new_item(&self, progress: Progress, text: String, since_ms: Option<u64>) -> Item {
-        Item {
-            kind: "row".to_owned(),
-            name: format!("catalog/{}/{}/{}", self.catalog, self.config.name, sanitize(&self.key)),
-            path: self.path.clone(),
-            progress,
-            text,
-            since_ms,
-            causes: Vec::new(),
-            next: None,
-            evidence: Vec::new(),
-            continues_as: Vec::new(),
-        }
+        let name = format!("catalog/{}/{}/{}", self.catalog, self.config.name, sanitize(&self.key));
+        Item { since_ms, ..Item::new("row", name, &self.path, progress, text) }
     }
 
     /// A row that this agent has claimed.
@@ -108,7 +98,8 @@ impl Known<'_> {
             }
         };
         item.evidence.extend((!held.token.is_empty()).then(|| format!("token {}", sanitize(&held.token))));
-        item.evidence.extend(held.lease_until.map(|until| format!("its lease ends at {}", time(until))));
+        item.evidence
+            .extend(held.lease_until.map(|until| format!("its lease ends at {}", time_of_ms(until))));
         item.continues_as.extend(self.job(&held.row, &held.token));
         item
     }
@@ -129,7 +120,7 @@ impl Known<'_> {
             };
             let mut item =
                 self.new_item(Progress::Waits, format!("{attempts}; it is tried again later"), None);
-            let text = format!("it is not claimed until {}, longer with each failure", time(until));
+            let text = format!("it is not claimed until {}, longer with each failure", time_of_ms(until));
             item.causes.push(self.cause("deferred", text, "orchestrator catalog status".to_owned()));
             item.next = Some(NextChance::NotBefore { at_ms: until });
             item
@@ -156,10 +147,11 @@ impl Known<'_> {
             item.next = Some(NextChance::NotBefore { at_ms: end_ms });
             let help =
                 "wait for the end of the lease; if that agent is gone, set the row back to a candidate";
-            self.cause("lease", format!("its lease ends at {}", time(end_ms)), help.to_owned())
+            self.cause("lease", format!("its lease ends at {}", time_of_ms(end_ms)), help.to_owned())
         } else {
             item.next = Some(NextChance::At { at_ms: self.next_poll() });
-            let text = format!("its lease ended at {}: it is taken over at the next poll", time(end_ms));
+            let text =
+                format!("its lease ended at {}: it is taken over at the next poll", time_of_ms(end_ms));
             Cause { routine: true, ..self.cause("lease", text, self.poll_help()) }
         };
         item.causes.push(Cause { since_ms: (end <= self.now).then_some(end_ms), ..cause });
@@ -176,7 +168,7 @@ impl Known<'_> {
             item.causes.push(self.busy());
         }
         let notices = if self.view.notices_up { "; a change notice makes it poll sooner" } else { "" };
-        let text = format!("the rule polls at {}{notices}", time(self.next_poll()));
+        let text = format!("the rule polls at {}{notices}", time_of_ms(self.next_poll()));
         item.causes.push(Cause { routine: true, ..self.cause("poll", text, self.poll_help()) });
         item.next = Some(NextChance::At { at_ms: self.next_poll() });
         item
@@ -198,8 +190,11 @@ impl Known<'_> {
 
     /// All handlers of the rule run.
     fn busy(&self) -> Cause {
-        let named =
-            self.view.running.iter().map(|(key, since)| format!("{} since {}", sanitize(key), time(*since)));
+        let named = self
+            .view
+            .running
+            .iter()
+            .map(|(key, since)| format!("{} since {}", sanitize(key), time_of_ms(*since)));
         let mut evidence: Vec<_> = named.collect();
         let more = self.view.working.saturating_sub(evidence.len());
         evidence.extend((more > 0).then(|| format!("and {more} more")));
@@ -238,16 +233,7 @@ impl Known<'_> {
     }
 
     fn cause(&self, kind: &str, text: String, help: String) -> Cause {
-        Cause {
-            kind: kind.to_owned(),
-            path: self.path.clone(),
-            text,
-            since_ms: None,
-            evidence: Vec::new(),
-            help,
-            affects: Vec::new(),
-            routine: false,
-        }
+        Cause::new(kind, &self.path, text, help)
     }
 }
 
@@ -258,8 +244,4 @@ fn name_of(outcome: OutcomeKind) -> &'static str {
         OutcomeKind::Later => "later",
         OutcomeKind::Dead => "dead",
     }
-}
-
-fn time(at_ms: u64) -> String {
-    time_of(i64::try_from(at_ms / 1_000).unwrap_or(i64::MAX))
 }

@@ -51,18 +51,8 @@ impl Path<'_> {
     }
 
     fn new_item(&self, progress: Progress, text: String, since: Option<i64>) -> Item {
-        Item {
-            kind: "job".to_owned(),
-            name: format!("queue/{}", sanitize(self.name)),
-            path: SOCKET.to_owned(),
-            progress,
-            text,
-            since_ms: since.map(ms),
-            causes: Vec::new(),
-            next: None,
-            evidence: Vec::new(),
-            continues_as: Vec::new(),
-        }
+        let name = format!("queue/{}", sanitize(self.name));
+        Item { since_ms: since.map(ms), ..Item::new("job", name, SOCKET, progress, text) }
     }
 
     /// A worker has a job of the path, and its hold is not over. A newer row waits for the end of the hold.
@@ -227,7 +217,7 @@ impl Path<'_> {
         self.state.report.listed.iter().take(ATTEMPTS).map(text).collect()
     }
 
-    /// Whether the worker of a job is still connected, or its instance still runs.
+    /// State of the connection of a job's worker, or of its instance.
     fn holder(&self, job: &Attempt) -> Option<String> {
         if job.instance.is_none() {
             let is_open = self.workers.is_open(job.connection.as_ref()?, job.started);
@@ -265,16 +255,7 @@ impl Path<'_> {
 }
 
 fn cause(kind: &str, text: String, help: String) -> Cause {
-    Cause {
-        kind: kind.to_owned(),
-        path: SOCKET.to_owned(),
-        text,
-        since_ms: None,
-        evidence: Vec::new(),
-        help,
-        affects: Vec::new(),
-        routine: false,
-    }
+    Cause::new(kind, SOCKET, text, help)
 }
 
 fn worker(job: &Attempt) -> String {

@@ -31,6 +31,15 @@ fn works(path: &Path) {
     );
 }
 
+/// A closed database in a directory of its own.
+fn with_two_jobs() -> (tempfile::TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("q.db");
+    let mut store = open(&path).unwrap();
+    feed(&mut store, "f1", 1, &[("alpha", "0 1"), ("bravo", "0 1")]);
+    (dir, path)
+}
+
 #[test]
 fn newer_own_tables_are_not_changed() {
     let dir = tempfile::tempdir().unwrap();
@@ -46,11 +55,7 @@ fn newer_own_tables_are_not_changed() {
 /// CONTRACT QD11: missing tables of our own are created again.
 #[test]
 fn missing_own_tables_are_created_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("q.db");
-    let mut store = open(&path).unwrap();
-    feed(&mut store, "f1", 1, &[("alpha", "0 1"), ("bravo", "0 1")]);
-    drop(store);
+    let (_dir, path) = with_two_jobs();
     let conn = Connection::open(&path).unwrap();
     conn.execute_batch(
         "DROP TRIGGER orchestrator_queue_update; UPDATE queue SET is_dequeued = 1 WHERE attr_path = 'alpha';
@@ -67,11 +72,7 @@ fn missing_own_tables_are_created_again() {
 /// CONTRACT QD11: another program's trigger has the name of one of ours.
 #[test]
 fn triggers_of_another_program_are_made_anew() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("q.db");
-    let mut store = open(&path).unwrap();
-    feed(&mut store, "f1", 1, &[("alpha", "0 1"), ("bravo", "0 1")]);
-    drop(store);
+    let (_dir, path) = with_two_jobs();
     let conn = Connection::open(&path).unwrap();
     conn.execute_batch(
         "DROP TRIGGER orchestrator_queue_update;
@@ -117,11 +118,7 @@ fn a_database_goes_to_a_former_program_and_back() {
 /// view.
 #[test]
 fn as_many_tables_of_a_former_program_are_replaced() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("q.db");
-    let mut store = open(&path).unwrap();
-    feed(&mut store, "f1", 1, &[("alpha", "0 1"), ("bravo", "0 1")]);
-    drop(store);
+    let (_dir, path) = with_two_jobs();
     let objects = "SELECT count(*) || '' FROM sqlite_schema WHERE name GLOB 'orchestrator_*'";
     let own = text(&path, objects);
     let conn = Connection::open(&path).unwrap();
